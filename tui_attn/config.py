@@ -1,0 +1,32 @@
+"""Settings of one start of the program, and the folders it may write to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tui_attn.answers import Variant
+
+Colour = Literal["auto", "truecolor", "256", "16", "none"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line decided, apart from the model and the text."""
+
+    variant: Variant = "output"
+    max_tokens: int | None = None
+    colour: Colour = "auto"
+    ascii: bool = False
+    mouse: bool = True
+    debug: bool = False
+
+
+def state_folder() -> Path:
+    """Folder of the log (XDG state folder), made on first use with mode 0700."""
+    from platformdirs import user_state_path
+
+    folder = user_state_path("attn-inspect")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder

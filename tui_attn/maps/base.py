@@ -1,0 +1,47 @@
+"""What a map is: its declaration, which the screen, the exports, `maps` and the docs all read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import torch
+
+    from tui_attn.answers import Variant
+    from tui_attn.model.trace import Trace
+
+    WindowFunction = Callable[
+        [Trace, int, int, tuple[int, int], tuple[int, int], Variant], torch.Tensor
+    ]
+
+Axes = Literal["query x key", "layer x head"]
+Scale = Literal["share", "signed", "table"]
+
+
+@dataclass(frozen=True)
+class MapSpec:
+    """The declaration of a map. Importing one costs nothing: torch comes with the first window.
+
+    Attributes:
+        name: What people type: `effective`.
+        title: What the screen says: `Effective attention`.
+        axes: What rows and columns are.
+        scale: `share` (0 to 1), `signed` (zero matters), or `table` (columns of statistics).
+        formula: One line of mathematics.
+        source: Where the definition comes from.
+        meaning: One sentence on what a value says.
+        has_variants: Whether the variants output, no-bias and sum-one differ here.
+        window: Computes cells; None for a table.
+    """
+
+    name: str
+    title: str
+    axes: Axes
+    scale: Scale
+    formula: str
+    source: str
+    meaning: str
+    has_variants: bool = False
+    window: WindowFunction | None = None

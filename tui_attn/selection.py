@@ -1,0 +1,110 @@
+"""The one language for "which numbers": `L5H3 q=12 k=0:20`.
+
+A selection names layers (`L5`, `L0:3`, `L*`), heads (`H3`, `H0,2`), queries (`q=12`) and keys
+(`k=0:20`), in any order, each at most once; what is not named is everything. Ranges are half-open as
+in Python, counts start at 0, and a negative number counts from the end (`q=-1` is the last token).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tui_attn.errors import ExitCode, InspectError
+
+_AXES = {"l": "layers", "h": "heads", "q": "queries", "k": "keys"}
+_HINT = "write for example L5H3 q=12 k=0:20"
+_PART = re.compile(
+    r"\s*(?:(?P<axis>[LHlh])=?|(?P<position>[qkQK])\s*=)\s*"
+    r"(?P<range>\*|all|-?\d*:-?\d*|-?\d+(?:,-?\d+)*)(?=[\sLHlhqkQK]|$)"
+)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Some of the numbers 0 … n-1, kept as written so that n need not be known yet."""
+
+    text: str = "*"
+
+    def resolve(self, count: int, what: str) -> list[int]:
+        """The numbers meant, in increasing order for a range and as written for a list.
+
+        Args:
+            count: How many there are.
+            what: What is counted, for the error: "layer".
+
+        Raises:
+            InspectError: A number does not exist, or the range is empty.
+        """
+        if self.text in ("*", "all"):
+            return list(range(count))
+        if ":" in self.text:
+            start, stop = (int(end) if end else None for end in self.text.split(":"))
+            numbers = list(range(count))[start:stop]
+            if not numbers:
+                raise _no_such(what, self.text, count)
+            return numbers
+        numbers = [int(number) for number in self.text.split(",")]
+        for number in numbers:
+            if not -count <= number < count:
+                raise _no_such(what, str(number), count)
+        return [number % count for number in numbers]
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing was left out."""
+        return self.text in ("*", "all")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which layers, heads, queries and keys."""
+
+    layers: Span = Span()
+    heads: Span = Span()
+    queries: Span = Span()
+    keys: Span = Span()
+
+    def __str__(self) -> str:
+        model = "".join(
+            f"{letter}{span.text}"
+            for letter, span in (("L", self.layers), ("H", self.heads))
+            if not span.everything
+        )
+        positions = (
+            f"{letter}={span.text}"
+            for letter, span in (("q", self.queries), ("k", self.keys))
+            if not span.everything
+        )
+        return " ".join(part for part in (model, *positions) if part)
+
+
+def parse(text: str) -> Selection:
+    """Read a selection.
+
+    Raises:
+        InspectError: The text is not a selection (exit code 2).
+    """
+    found: dict[str, Span] = {}
+    end = 0
+    while text[end:].strip():
+        match = _PART.match(text, end)
+        if match is None:
+            raise InspectError(
+                f"cannot read {text[end:].strip()!r} in the selection", _HINT, ExitCode.USAGE
+            )
+        axis = _AXES[(match["axis"] or match["position"]).lower()]
+        if axis in found:
+            raise InspectError(f"the selection names {axis} twice", _HINT, ExitCode.USAGE)
+        found[axis] = Span(match["range"])
+        end = match.end()
+    return Selection(**found)
+
+
+def _no_such(what: str, text: str, count: int) -> InspectError:
+    plural = "queries" if what == "query" else f"{what}s"
+    return InspectError(
+        f"there is no {what} {text}",
+        f"{plural} count from 0 to {count - 1}" if count else f"there are no {plural}",
+        ExitCode.USAGE,
+    )
