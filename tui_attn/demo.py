@@ -5,6 +5,7 @@ from __future__ import annotations
 
 MODEL_NAME = "all-MiniLM-L6-v2"
 TEXT = (
-    "The cat sat on the mat and watched the rain. When the rain stopped, the cat went out, "
-    "but the mat stayed warm for the other cat, which had waited behind the door all morning."
+    "The cat sat on the mat and watched the drizzle. When the drizzle stopped, the cat tiptoed "
+    "out, but the mat stayed warm for the other cat, which had been purring behind the door all "
+    "morning."
 )

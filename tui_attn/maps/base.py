@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     import torch
@@ -12,12 +11,24 @@ if TYPE_CHECKING:
     from tui_attn.answers import Variant
     from tui_attn.model.trace import Trace
 
-    WindowFunction = Callable[
-        [Trace, int, int, tuple[int, int], tuple[int, int], Variant], torch.Tensor
-    ]
-
 Axes = Literal["query x key", "layer x head"]
 Scale = Literal["share", "signed", "table"]
+
+
+class WindowFunction(Protocol):
+    """Computes the cells of `rows` x `columns` (half-open) of one head: float64, 0 if invisible."""
+
+    def __call__(
+        self,
+        trace: Trace,
+        layer: int,
+        head: int,
+        rows: tuple[int, int],
+        columns: tuple[int, int],
+        variant: Variant,
+    ) -> torch.Tensor:
+        """The window, (rows, columns)."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+"""Numbers check themselves: what must hold after every run, and by how much it does."""
+
+from __future__ import annotations
+
+import torch
+
+from tui_attn.answers import Check
+from tui_attn.maps import softmax
+from tui_attn.model.trace import LayerTrace, Trace
+
+_ROWS = 16
+"""Queries looked at per head: enough to see a wrong mask or kernel, cheap at any length."""
+
+
+def of_run(trace: Trace, deficient: dict[int, tuple[int, ...]], causal: bool) -> tuple[Check, ...]:
+    """The checks of a run.
+
+    Args:
+        trace: The run.
+        deficient: Heads per layer whose output projection has not full rank.
+        causal: Whether the model is a decoder.
+
+    Returns:
+        Row sums, causality (decoders only), A V against the kernel's own output, and the rank of
+        the output projections.
+    """
+    limit = 1e-4 if trace.exact_outputs else 5e-2
+    row_sums, future, outputs = 0.0, 0.0, 0.0
+    for layer in trace.layers.values():
+        scale = float(layer.o.abs().max()) or 1.0
+        rows = _spread(layer)
+        keys = torch.arange(layer.length, device=rows.device)
+        for head in range(layer.heads):
+            raw = softmax.attention_rows(layer, head, rows)
+            row_sums = _worst(row_sums, (raw.sum(-1) - 1).abs().max())
+            future = _worst(future, (raw * (keys > rows[:, None])).max())
+            actual = raw @ layer.v[layer.kv_head(head)].double()
+            outputs = _worst(outputs, (actual - layer.o[head, rows].double()).abs().max() / scale)
+    found = [_check("row sums", row_sums, 1e-6)]
+    if causal:
+        found.append(_check("causal", future, 0.0))
+    found.append(_check("A V = o", outputs, limit))
+    flat = sum(len(heads) for heads in deficient.values())
+    note = f"{flat} heads with a larger null space than shown" if flat else ""
+    found.append(Check("W_O rank", flat == 0, float(flat), 0.0, note))
+    return tuple(found)
+
+
+def nan_count(trace: Trace) -> int:
+    """Number of NaN among the heads' outputs and hidden states."""
+    tensors = [layer.o for layer in trace.layers.values()] + list(trace.hidden)
+    return sum(int(tensor.isnan().sum()) for tensor in tensors)
+
+
+def _spread(layer: LayerTrace) -> torch.Tensor:
+    """(at most _ROWS,) positions from the first to the last query."""
+    steps = torch.linspace(0, layer.length - 1, min(_ROWS, layer.length), device=layer.q.device)
+    return steps.round().long()
+
+
+def _worst(so_far: float, error: torch.Tensor) -> float:
+    value = float(error)
+    return value if value > so_far or value != value else so_far
+
+
+def _check(name: str, error: float, limit: float) -> Check:
+    return Check(name, error <= limit, error, limit)

@@ -1,0 +1,125 @@
+"""Where a model family keeps its blocks, output projections and value biases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+_OUTPUT_NAMES = ("o_proj", "out_proj", "c_proj", "dense", "out_lin", "o")
+_VALUE_NAMES = ("value", "v_proj", "v_lin", "v")
+_FUSED_NAMES = ("c_attn", "query_key_value", "qkv_proj", "Wqkv", "c_attn_v")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One attention layer inside a model.
+
+    Attributes:
+        layer: The model's own number of the layer.
+        name: Path of the attention module, e.g. `encoder.layer.3.attention.self`.
+        attention: The module that calls the attention kernel.
+        block: The whole block; its output is the hidden state of this layer.
+    """
+
+    layer: int
+    name: str
+    attention: nn.Module
+    block: nn.Module
+
+
+def locate(model: nn.Module, attention_modules: list[nn.Module]) -> list[Site]:
+    """Find layer numbers and blocks for the modules that called the kernel, in call order."""
+    names = {id(module): name for name, module in model.named_modules()}
+    sites: list[Site] = []
+    for order, module in enumerate(attention_modules):
+        name = names[id(module)]
+        block_name, number = _block_of(model, name)
+        declared = getattr(module, "layer_idx", None)
+        layer = declared if isinstance(declared, int) else number
+        if layer is None or any(site.layer == layer for site in sites):
+            layer = order  # a module that is shared by all layers (ALBERT)
+        sites.append(Site(layer, name, module, model.get_submodule(block_name)))
+    return sites
+
+
+def output_projection(model: nn.Module, site: Site) -> torch.Tensor | None:
+    """The output projection as (d, H d_v), or None where it is not found.
+
+    Head h uses the columns h d_v … (h+1) d_v - 1.
+    """
+    parent = model.get_submodule(site.name.rpartition(".")[0])
+    holders = [site.attention, getattr(parent, "output", None)]
+    for holder in holders:
+        for name in _OUTPUT_NAMES:
+            linear = getattr(holder, name, None)
+            weight = getattr(linear, "weight", None)
+            if isinstance(weight, torch.Tensor) and weight.ndim == 2:
+                return weight.T if _is_transposed(linear) else weight
+    return None
+
+
+def value_bias(site: Site, kv_heads: int, width: int) -> tuple[torch.Tensor | None, bool]:
+    """The bias inside the values.
+
+    Args:
+        site: The attention layer.
+        kv_heads: H_kv.
+        width: d_v.
+
+    Returns:
+        (H_kv, d_v) or None where there is none, and whether that could be told at all.
+    """
+    for name in _VALUE_NAMES:
+        linear = getattr(site.attention, name, None)
+        if isinstance(linear, nn.Module) and hasattr(linear, "weight"):
+            bias = getattr(linear, "bias", None)
+            return (None if bias is None else bias.detach().reshape(kv_heads, width)), True
+    for name in _FUSED_NAMES:
+        linear = getattr(site.attention, name, None)
+        if linear is None:
+            continue
+        bias = getattr(linear, "bias", None)
+        if bias is None:
+            return None, True
+        if name == "c_attn":  # GPT-2: queries, keys and values one after the other
+            return bias.detach()[-kv_heads * width :].reshape(kv_heads, width), True
+        if name == "query_key_value" and "neox" in type(site.attention).__name__.lower():
+            return bias.detach().reshape(kv_heads, 3, width)[:, 2], True
+    return None, False
+
+
+def deficient_heads(model: nn.Module, site: Site, heads: int, width: int) -> tuple[int, ...]:
+    """Heads whose slice (d, d_v) of the output projection has less than full column rank.
+
+    For such a head the null space of V H is larger than that of V (method: equivalent forms).
+    """
+    projection = output_projection(model, site)
+    if (
+        projection is None
+        or projection.shape[1] != heads * width
+        or not projection.is_floating_point()
+    ):
+        return ()
+    slices = projection.detach().cpu().double().reshape(-1, heads, width).transpose(0, 1)
+    gram = slices.transpose(1, 2) @ slices  # (H, d_v, d_v): its eigenvalues are squares
+    bound = (torch.finfo(torch.float32).eps * max(slices.shape[1:])) ** 2
+    squares = torch.linalg.eigvalsh(gram)
+    ranks = (squares > bound * squares[:, -1:]).sum(-1)
+    return tuple(int(head) for head in torch.nonzero(ranks < width).flatten())
+
+
+def _block_of(model: nn.Module, name: str) -> tuple[str, int | None]:
+    """The nearest enclosing member of a ModuleList, and its number in the list."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        parent = model.get_submodule(".".join(parts[: end - 1]))
+        if isinstance(parent, nn.ModuleList):
+            return ".".join(parts[:end]), int(parts[end - 1])
+    return name, None
+
+
+def _is_transposed(linear: object) -> bool:
+    """transformers' Conv1D (GPT-2) stores (in, out); nn.Linear stores (out, in)."""
+    return type(linear).__name__ == "Conv1D"

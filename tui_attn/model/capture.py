@@ -1,0 +1,290 @@
+"""One forward pass -> Trace, through transformers' attention interface.
+
+A function registered as an attention implementation sees q, k and v after every family's own
+projections, rotary embeddings and normalisation, calls the fast kernel, and records what went in and
+out. A mask function must stand under the same name: without one the models hand over no mask at all
+and decoders silently look at the future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from tui_attn.errors import ExitCode, InspectError
+from tui_attn.model import adapter
+from tui_attn.model.adapter import Site
+from tui_attn.model.trace import LayerTrace, Trace, Visibility
+from tui_attn.progress import Job
+
+IMPLEMENTATION = "attn_inspect_sdpa"
+KERNEL = "sdpa"
+_SELF_CHECK_TOKENS = 16
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the attention kernel; tensors still have their batch dimension."""
+
+    module: nn.Module
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    o: torch.Tensor
+    scaling: float
+    visibility: Visibility
+
+
+@dataclass
+class _Recorder:
+    calls: list[Call] = field(default_factory=list)
+    # Layers share their mask, so its intervals are read off once.
+    seen: dict[int, tuple[torch.Tensor, Visibility]] = field(default_factory=dict)
+
+    def visibility(self, mask: torch.Tensor | None, causal: bool, q: torch.Tensor) -> Visibility:
+        if mask is None:
+            make = Visibility.causal if causal else Visibility.full
+            return make(q.shape[2], q.device)
+        if id(mask) not in self.seen:
+            self.seen[id(mask)] = (mask, _read_mask(mask))
+        return self.seen[id(mask)][1]
+
+
+_recorder: ContextVar[_Recorder | None] = ContextVar("recorder", default=None)
+
+
+def _record_attention(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **kwargs: Any,  # noqa: ANN401 - whatever a family hands to its kernel
+) -> tuple[torch.Tensor, None]:
+    _refuse_what_the_kernel_ignores(module, kwargs)
+    output, _ = sdpa_attention_forward(
+        module,
+        query,
+        key,
+        value,
+        attention_mask,
+        scaling=scaling,
+        is_causal=is_causal,
+        **kwargs,
+    )
+    recorder = _recorder.get()
+    if recorder is not None:
+        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+        recorder.calls.append(
+            Call(
+                module,
+                query,
+                key,
+                value,
+                output.transpose(1, 2),
+                query.shape[-1] ** -0.5 if scaling is None else float(scaling),
+                recorder.visibility(attention_mask, bool(causal), query),
+            )
+        )
+    return output, None
+
+
+AttentionInterface.register(IMPLEMENTATION, _record_attention)
+AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
+
+
+def capture(
+    model: nn.Module, inputs: dict[str, torch.Tensor], sites: list[Site], job: Job
+) -> Trace:
+    """Run one text through the model and keep what its attention layers multiplied.
+
+    Args:
+        model: A model that passed `verify`.
+        inputs: Keyword arguments of its forward, a batch of one without padding.
+        sites: What `verify` returned.
+        job: Told about every layer; cancelling it leaves the forward pass.
+
+    Returns:
+        The trace: q, k, v, o of every attention layer and the hidden states.
+
+    Raises:
+        Cancelled: The job was cancelled.
+        InspectError: A mask that is not one interval of keys for each query (exit code 4).
+    """
+    hidden: list[torch.Tensor] = []
+    blocks = _hidden_state_blocks(sites)
+
+    def before_first(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        hidden.append(_first_tensor(args or tuple(kwargs.values()))[0])
+
+    def after_block(_: nn.Module, __: object, output: object) -> None:
+        hidden.append(_first_tensor(output)[0])
+        job.report("running the text through the model", len(hidden) - 1, len(blocks))
+
+    with ExitStack() as stack, torch.inference_mode():
+        first = blocks[0].register_forward_pre_hook(before_first, with_kwargs=True)
+        stack.callback(first.remove)
+        for block in blocks:
+            stack.callback(block.register_forward_hook(after_block).remove)
+        calls = _forward(model, inputs)
+        exact = calls[0].q.dtype in (torch.float32, torch.float64)
+        layers = {
+            site.layer: _layer_trace(model, site, call)
+            for site, call in zip(sites, calls, strict=True)
+        }
+    return Trace(layers, tuple(_at_home(state) for state in hidden), exact_outputs=exact)
+
+
+def verify(model: Any, vocabulary: int) -> tuple[list[Site], Call]:  # noqa: ANN401
+    """Check on a short input that capture sees what the model computes, and find its layers.
+
+    The reference is the family's eager attention, the plain formula.
+
+    Returns:
+        The attention layers in the order in which they run, and the first one's call.
+
+    Raises:
+        InspectError: The capture does not reproduce the model (exit code 4).
+    """
+    count = min(_SELF_CHECK_TOKENS, vocabulary)
+    ids = (torch.arange(count, device=model.device) * 7919 % vocabulary)[None]
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    try:
+        with torch.inference_mode():
+            with _implementation(model, "eager"):
+                expected = model(**inputs, use_cache=False).last_hidden_state
+            model.set_attn_implementation(IMPLEMENTATION)
+            with _recording() as recorder:
+                actual = model(**inputs, use_cache=False).last_hidden_state
+    except InspectError:
+        raise
+    except (ValueError, KeyError, NotImplementedError, AttributeError, TypeError) as error:
+        raise _unsupported(model, "does not run with recorded attention") from error
+    if not recorder.calls:
+        raise _unsupported(model, "does not use transformers' attention interface")
+    scale = float(expected.abs().max())
+    error = float((expected - actual).abs().max())
+    limit = 1e-4 if expected.dtype == torch.float32 else 0.1
+    if expected.dtype == torch.float64:
+        limit = 1e-6  # some families take their softmax in float32 all the same
+    if not error <= limit * max(scale, 1.0):
+        raise _unsupported(model, f"gives other outputs under capture (off by {error:.1e})")
+    return adapter.locate(model, [call.module for call in recorder.calls]), recorder.calls[0]
+
+
+@contextmanager
+def _recording() -> Iterator[_Recorder]:
+    recorder = _Recorder()
+    token = _recorder.set(recorder)
+    try:
+        yield recorder
+    finally:
+        _recorder.reset(token)
+
+
+@contextmanager
+def _implementation(model: Any, name: str) -> Iterator[None]:  # noqa: ANN401
+    before = model.config._attn_implementation
+    model.set_attn_implementation(name)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def _forward(model: nn.Module, inputs: dict[str, torch.Tensor]) -> list[Call]:
+    with _recording() as recorder:
+        model(**inputs, use_cache=False)
+    return recorder.calls
+
+
+def _layer_trace(model: nn.Module, site: Site, call: Call) -> LayerTrace:
+    q, k, v, o = (_at_home(tensor[0]) for tensor in (call.q, call.k, call.v, call.o))
+    bias, known = adapter.value_bias(site, v.shape[0], v.shape[-1])
+    return LayerTrace(
+        layer=site.layer,
+        q=q,
+        k=k,
+        v=v,
+        o=o,
+        scaling=call.scaling,
+        visibility=Visibility(
+            *(_at_home(t) for t in (call.visibility.first, call.visibility.stop))
+        ),
+        value_bias=None if bias is None else _at_home(bias),
+        value_bias_known=known,
+    )
+
+
+def _at_home(tensor: torch.Tensor) -> torch.Tensor:
+    """Where the maps compute: the tensor's own device, but the CPU for MPS, which has no float64."""
+    return tensor.cpu() if tensor.device.type == "mps" else tensor
+
+
+def _read_mask(mask: torch.Tensor) -> Visibility:
+    plane = mask[0, 0]
+    if plane.dtype != torch.bool:
+        plane = plane == 0
+    visibility = Visibility.from_mask(plane)
+    if visibility is None or mask.shape[1] != 1:
+        raise InspectError(
+            "this model's attention mask is not one range of keys for each query",
+            "such masks are not supported yet",
+            ExitCode.UNSUPPORTED,
+        )
+    return visibility
+
+
+def _refuse_what_the_kernel_ignores(module: nn.Module, kwargs: dict[str, Any]) -> None:
+    for name, meaning in (
+        ("softcap", "a soft cap on its logits"),
+        ("s_aux", "attention sinks"),
+        ("position_bias", "a position bias inside its attention"),
+    ):
+        if kwargs.get(name) is not None:
+            raise InspectError(
+                f"{type(module).__name__} has {meaning}, which the recorded kernel does not compute",
+                "choose a model without it",
+                ExitCode.UNSUPPORTED,
+            )
+
+
+def _unsupported(model: Any, reason: str) -> InspectError:  # noqa: ANN401
+    return InspectError(
+        f"the model family {model.config.model_type!r} is not supported: it {reason}",
+        "choose a BERT-, GPT-2- or Llama-like model",
+        ExitCode.UNSUPPORTED,
+    )
+
+
+def _hidden_state_blocks(sites: list[Site]) -> list[nn.Module]:
+    blocks: list[nn.Module] = []
+    for site in sites:
+        if all(site.block is not block for block in blocks):
+            blocks.append(site.block)
+    return blocks
+
+
+def _first_tensor(value: object) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, tuple | list):
+        for item in value:
+            if isinstance(item, torch.Tensor) and item.is_floating_point():
+                return item
+    raise InspectError(
+        "a block of this model returns no hidden state",
+        "choose a BERT-, GPT-2- or Llama-like model",
+        ExitCode.UNSUPPORTED,
+    )

@@ -1,0 +1,276 @@
+"""A model request -> a model on a device, or one clear sentence why not."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+from tui_attn.answers import ModelInfo, ModelRequest
+from tui_attn.errors import Cancelled, ExitCode, InspectError
+from tui_attn.model import adapter, capture
+from tui_attn.model.adapter import Site
+from tui_attn.model.capture import Call
+from tui_attn.model.source import Source, resolve
+from tui_attn.progress import Job
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that passed its self-check, with its tokenizer and its attention layers."""
+
+    model: Any
+    tokenizer: Any
+    info: ModelInfo
+    sites: list[Site]
+    deficient_heads: dict[int, tuple[int, ...]]
+    """Heads per layer whose output projection has not full rank."""
+
+
+def load(request: ModelRequest, job: Job) -> LoadedModel:
+    """Open a model.
+
+    Raises:
+        InspectError: Device (exit code 2), model or tokenizer (3), family (4), memory (5).
+        Cancelled: The job was cancelled.
+    """
+    device = _device(request.device)
+    source = resolve(request)
+    job.report("reading the configuration")
+    options = _options(request, source)
+    config = _read(lambda: AutoConfig.from_pretrained(source.location, **options), request, source)
+    _refuse_family(config)
+    job.report("reading the tokenizer")
+    tokenizer = _read(
+        lambda: AutoTokenizer.from_pretrained(source.location, **options),
+        request,
+        source,
+        "tokenizer",
+    )
+    job.report("reading the weights")
+    model = _read(
+        lambda: AutoModel.from_pretrained(
+            source.location,
+            dtype=_dtype(request.dtype, device, config),
+            use_safetensors=None if source.gguf or request.allow_pickle else True,
+            **options,
+        ),
+        request,
+        source,
+    )
+    model = _place(model.eval().requires_grad_(False), device)
+    job.report("checking the capture against eager attention")
+    vocabulary = int(model.get_input_embeddings().weight.shape[0])
+    sites, call = capture.verify(model, vocabulary)
+    info = _describe(request, source, model, len(sites), call)
+    deficient = {
+        site.layer: adapter.deficient_heads(model, site, info.heads, info.head_width)
+        for site in sites
+    }
+    return LoadedModel(model, tokenizer, info, sites, deficient)
+
+
+def _options(request: ModelRequest, source: Source) -> dict[str, Any]:
+    # Nobody waits at a dead network: a short time-out, and none of the hub's own conversions.
+    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "5")
+    os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    options: dict[str, Any] = {
+        "local_files_only": source.local or request.offline or _is_cached(request, source),
+        "trust_remote_code": request.trust_remote_code,
+    }
+    if request.revision is not None and not source.local:
+        options["revision"] = request.revision
+    if source.gguf is not None:
+        options["gguf_file"] = source.gguf
+    return options
+
+
+def _is_cached(request: ModelRequest, source: Source) -> bool:
+    """Whether the hub's cache already has this model, so that no socket is needed."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        files = (
+            try_to_load_from_cache(source.location, name, revision=request.revision)
+            for name in ("model.safetensors", "model.safetensors.index.json")
+        )
+        return any(isinstance(file, str) for file in files)
+    except HFValidationError:
+        return False
+
+
+def _device(name: str) -> torch.device:
+    hint = "choose auto, cpu, cuda, cuda:N or mps; `attn-inspect doctor` lists what is here"
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda", torch.cuda.current_device())
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InspectError(f"there is no device {name!r}", hint, ExitCode.USAGE) from None
+    there = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not there.get(device.type, False):
+        raise InspectError(f"there is no device {name!r} on this machine", hint, ExitCode.USAGE)
+    return device
+
+
+def _dtype(name: str, device: torch.device, config: Any) -> torch.dtype:  # noqa: ANN401
+    """`auto`: the checkpoint's own on a GPU; float32 on a CPU, where half precision is slow."""
+    if name != "auto":
+        return _DTYPES[name]
+    own = getattr(config, "dtype", None)
+    return own if device.type == "cuda" and isinstance(own, torch.dtype) else torch.float32
+
+
+def _place(model: Any, device: torch.device) -> Any:  # noqa: ANN401
+    try:
+        return model.to(device)
+    except torch.OutOfMemoryError as error:
+        raise InspectError(
+            f"the model does not fit on {device}",
+            "use --dtype bfloat16 or --device cpu",
+            ExitCode.INPUT,
+        ) from error
+
+
+def _refuse_family(config: Any) -> None:  # noqa: ANN401
+    if getattr(config, "is_encoder_decoder", False):
+        raise InspectError(
+            f"{config.model_type!r} is an encoder-decoder, which is not supported yet",
+            "choose an encoder (BERT) or a decoder (GPT-2, Llama)",
+            ExitCode.UNSUPPORTED,
+        )
+
+
+def _read(
+    action: Any,  # noqa: ANN401 - a call into transformers
+    request: ModelRequest,
+    source: Source,
+    what: str = "model",
+) -> Any:  # noqa: ANN401
+    """Do one step of loading; every way in which it can fail becomes one sentence."""
+    try:
+        return action()
+    except Cancelled:
+        raise
+    except torch.OutOfMemoryError as error:
+        raise InspectError(
+            f"there is not enough memory for {source.name}",
+            "use --dtype bfloat16 or a smaller model",
+            ExitCode.INPUT,
+        ) from error
+    except Exception as error:  # transformers and its parsers raise nearly every class there is
+        title, hint = _explain(error, request, source, what)
+        raise InspectError(title, hint, ExitCode.NO_MODEL) from error
+
+
+def _explain(error: Exception, request: ModelRequest, source: Source, what: str) -> tuple[str, str]:
+    """What went wrong and what to do, for a failure inside transformers or the hub."""
+    text = " ".join(f"{link} {type(link).__name__}" for link in _chain(error))
+    names = {type(link).__name__ for link in _chain(error)}
+    name = source.name
+    if "trust_remote_code" in text:
+        return (
+            f"{name} needs Python code of its own, which is not run unasked",
+            "add --trust-remote-code if you trust it",
+        )
+    if "GatedRepoError" in names or "gated repo" in text:
+        return (
+            f"{name} is gated",
+            "accept its conditions on its page, then set HF_TOKEN or run `hf auth login`",
+        )
+    if "RevisionNotFoundError" in names or "is not a valid git identifier" in text:
+        return f"{name} has no revision {request.revision!r}", "check --revision"
+    if isinstance(error, ImportError):
+        extra = "'attn-inspect[gguf]'" if source.gguf else "the package it names"
+        return f"{name} needs a package that is missing", f"run: pip install {extra}"
+    if source.local:
+        if what == "tokenizer":
+            return (
+                f"the tokenizer of {name} is missing or damaged",
+                "put tokenizer.json and tokenizer_config.json into the folder",
+            )
+        if isinstance(error, KeyError | ValueError) and "model type" in text:
+            return f"the configuration of {name} names no known model type", "check its config.json"
+        return f"the files of {name} are damaged or incomplete", "copy or download them again"
+    if "HFValidationError" in names:
+        return f"{name!r} is neither a folder nor a model name", "check the spelling"
+    if "RepositoryNotFoundError" in names or "is not a valid model identifier" in text:
+        return (
+            f"there is no model {name} on the hub, or it is private",
+            "check the spelling, or set HF_TOKEN",
+        )
+    if "no file named" in text and "safetensors" in text:
+        return (
+            f"{name} has no safetensors weights, and pickle can run code",
+            "add --allow-pickle if you trust it",
+        )
+    if request.offline or os.environ.get("HF_HUB_OFFLINE"):
+        return f"{name} is not on this machine", "leave out --offline, or give a local folder"
+    return (
+        f"{name} is not on this machine and the hub does not answer",
+        "check the network, or give a local folder; `attn-inspect models` lists what is here",
+    )
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    links: list[BaseException] = []
+    while error is not None and error not in links:
+        links.append(error)
+        error = error.__cause__ or error.__context__
+    return links
+
+
+def _describe(
+    request: ModelRequest,
+    source: Source,
+    model: Any,  # noqa: ANN401
+    layers: int,
+    call: Call,
+) -> ModelInfo:
+    config = model.config.get_text_config()
+    return ModelInfo(
+        name=source.name,
+        family=model.config.model_type,
+        layers=layers,
+        heads=call.q.shape[1],
+        kv_heads=call.k.shape[1],
+        head_width=call.v.shape[-1],
+        width=config.hidden_size,
+        device=str(model.device),
+        dtype=str(model.dtype).removeprefix("torch."),
+        kernel=capture.KERNEL,
+        causal=call.visibility.is_causal,
+        max_tokens=_max_tokens(config),
+        revision=getattr(model.config, "_commit_hash", None) or request.revision,
+        quantised="gguf" if source.gguf else _quantisation(model.config),
+    )
+
+
+def _max_tokens(config: Any) -> int | None:  # noqa: ANN401
+    limit = getattr(config, "max_position_embeddings", None)
+    if not isinstance(limit, int) or limit <= 0:
+        return None
+    # RoBERTa and its kin count positions from the padding id on.
+    shifted = config.model_type in {"roberta", "xlm-roberta", "camembert", "longformer", "mpnet"}
+    return limit - config.pad_token_id - 1 if shifted else limit
+
+
+def _quantisation(config: Any) -> str | None:  # noqa: ANN401
+    quantisation = getattr(config, "quantization_config", None)
+    method = getattr(quantisation, "quant_method", None)
+    return None if method is None else str(getattr(method, "value", method))

@@ -1,0 +1,400 @@
+"""The narrow waist: a model held warm and one text run through it; questions in, plain arrays out."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+
+import numpy as np
+import torch
+
+from tui_attn import maps
+from tui_attn.answers import (
+    Cell,
+    Extent,
+    FloatArray,
+    HeadSummary,
+    ModelInfo,
+    ModelRequest,
+    Run,
+    Unit,
+    Variant,
+    Window,
+)
+from tui_attn.errors import ExitCode, InspectError
+from tui_attn.maps import checks, grouping, nullspace
+from tui_attn.maps.base import WindowFunction
+from tui_attn.maps.heads import row_blocks, sampled_rows, summarise
+from tui_attn.model import capture, tokens
+from tui_attn.model.loading import LoadedModel, load
+from tui_attn.model.trace import Trace
+from tui_attn.progress import Job
+
+
+def open_session(
+    request: ModelRequest, job: Job | None = None, *, tolerance: float | None = None
+) -> Session:
+    """Open a model.
+
+    Args:
+        request: Which model, and how.
+        job: Told about the progress; cancelling it stops the work.
+        tolerance: Relative bound below which a singular value counts as zero; None: max(s, d_v)
+            times the precision of float32.
+
+    Raises:
+        InspectError: The model cannot be had or is not supported.
+        Cancelled: The job was cancelled.
+    """
+    return Session(load(request, job or Job()), tolerance)
+
+
+class Session:
+    """A loaded model and the latest text (the protocol `answers.Inspector`).
+
+    One computation runs at a time; a second thread waits for its turn.
+
+    Args:
+        loaded: The model.
+        tolerance: See `open_session`.
+    """
+
+    def __init__(self, loaded: LoadedModel, tolerance: float | None = None) -> None:
+        self._loaded = loaded
+        self._tolerance = tolerance
+        self._current: tuple[Run, Trace] | None = None
+        self._turn = threading.RLock()
+
+    @property
+    def model(self) -> ModelInfo:
+        """The model."""
+        return self._loaded.info
+
+    @property
+    def run(self) -> Run:
+        """The latest text that was analysed.
+
+        Raises:
+            InspectError: No text was analysed yet.
+        """
+        return self._analysed()[0]
+
+    @property
+    def trace(self) -> Trace:
+        """What the forward pass left behind, for Python users."""
+        return self._analysed()[1]
+
+    def analyse(
+        self,
+        text: str,
+        *,
+        pair: str | None = None,
+        max_tokens: int | None = None,
+        job: Job | None = None,
+    ) -> Run:
+        """Run a text through the model; on failure the earlier run stays.
+
+        Raises:
+            InspectError: The text is empty, too long, or does not fit into memory (exit code 5).
+            Cancelled: The job was cancelled.
+        """
+        job = job or Job()
+        started = time.perf_counter()
+        with self._turn:
+            encoded = tokens.encode(
+                self._loaded.tokenizer,
+                text,
+                pair=pair,
+                max_tokens=max_tokens,
+                model_limit=self.model.max_tokens,
+            )
+            trace = self._capture(encoded, job)
+            job.report("checking the numbers")
+            run = Run(
+                text=text,
+                tokens=encoded.tokens,
+                checks=checks.of_run(trace, self._loaded.deficient_heads, self.model.causal),
+                seconds=time.perf_counter() - started,
+                pair=pair,
+                truncated_from=encoded.truncated_from,
+                nan_count=checks.nan_count(trace),
+            )
+            self._current = (run, trace)
+            return run
+
+    def length(self, unit: Unit = "token") -> int:
+        """Number of rows and columns of a query x key map, in tokens or words."""
+        return len(self._edges(unit)) - 1
+
+    def window(
+        self,
+        map_name: str,
+        layer: int,
+        head: int,
+        rows: tuple[int, int],
+        columns: tuple[int, int],
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+        job: Job | None = None,
+    ) -> Window:
+        """The cells of `rows` x `columns` (half-open) of a query x key map.
+
+        Raises:
+            InspectError: There is no such map, layer, head, row or column (exit code 2).
+        """
+        with self._turn, torch.inference_mode():
+            if job is not None:
+                job.check()
+            self._must_exist(layer, head)
+            for span in (rows, columns):
+                self._must_be_inside(span, unit)
+            edges = self._edges(unit)
+            token_rows = (edges[rows[0]], edges[rows[1]])
+            token_columns = (edges[columns[0]], edges[columns[1]])
+            trace = self.trace
+            cells = self._function(map_name)(trace, layer, head, token_rows, token_columns, variant)
+            visible = trace.layers[layer].visibility.mask(token_rows, token_columns)
+            if unit == "word":
+                cells, visible = grouping.by_words(cells, visible, edges, rows, columns)
+            return Window(
+                map_name,
+                layer,
+                head,
+                rows,
+                columns,
+                cells.masked_fill(~visible, torch.nan).cpu().numpy(),
+                visible.cpu().numpy(),
+            )
+
+    def overview(
+        self,
+        map_name: str,
+        layer: int,
+        head: int,
+        shape: tuple[int, int],
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+        job: Job | None = None,
+    ) -> FloatArray:
+        """The whole map pooled to at most `shape` cells, each the value of largest magnitude."""
+        job = job or Job()
+        length = self.length(unit)
+        pooled_rows, pooled_columns = min(shape[0], length), min(shape[1], length)
+        row_edges = np.arange(pooled_rows + 1) * length // pooled_rows
+        column_edges = np.arange(pooled_columns + 1) * length // pooled_columns
+        picture = np.full((pooled_rows, pooled_columns), np.nan)
+        for row in range(pooled_rows):
+            job.report("pooling the map", row, pooled_rows)
+            span = (int(row_edges[row]), int(row_edges[row + 1]))
+            values = self.window(
+                map_name, layer, head, span, (0, length), variant=variant, unit=unit
+            ).values
+            picture[row] = grouping.largest_magnitude(values, column_edges)
+        return picture
+
+    def cell(
+        self,
+        layer: int,
+        head: int,
+        query: int,
+        key: int,
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+    ) -> Cell:
+        """Raw, effective and null attention of one cell."""
+        with self._turn:
+            rows, columns = (query, query + 1), (key, key + 1)
+            raw = self.window("attention", layer, head, rows, columns, unit=unit)
+            effective = self.window(
+                "effective", layer, head, rows, columns, variant=variant, unit=unit
+            )
+            edges = self._edges(unit)
+            span = (edges[query], edges[query + 1])
+            visibility = self.trace.layers[layer].visibility
+            _, factors = nullspace.factor(self.trace, layer, head, variant)
+            dimensions = factors.null_dimensions(span)
+            widest = int(dimensions.argmax())
+            token = span[0] + widest
+            raw_value, effective_value = float(raw.values[0, 0]), float(effective.values[0, 0])
+            return Cell(
+                raw=raw_value,
+                effective=effective_value,
+                null=raw_value - effective_value,
+                visible=bool(raw.visible[0, 0]),
+                null_dimension=int(dimensions[widest]),
+                visible_keys=int(visibility.stop[token] - visibility.first[token]),
+            )
+
+    def extent(
+        self,
+        map_name: str,
+        layer: int,
+        head: int,
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+        without_special: bool = False,
+        job: Job | None = None,
+    ) -> Extent:
+        """The span of a head's map; `without_special` leaves special tokens and the sink out."""
+        job = job or Job()
+        with self._turn:
+            key = ("extent", map_name, layer, head, variant, unit, without_special)
+            return self.trace.remember(
+                key,
+                lambda: self._extent(map_name, layer, head, variant, unit, without_special, job),
+            )
+
+    def summaries(
+        self, layer: int, *, variant: Variant = "output", job: Job | None = None
+    ) -> Sequence[HeadSummary]:
+        """Statistics of every head of a layer; remembered for the run.
+
+        Raises:
+            Cancelled: The job was cancelled.
+        """
+        job = job or Job()
+        found: list[HeadSummary] = []
+        trace = self.trace
+        for head in range(self.model.heads):
+            job.report(f"statistics of layer {layer}", head, self.model.heads)
+            with self._turn, torch.inference_mode():  # one head at a time: windows come between
+                self._must_exist(layer, head)
+                found.append(
+                    trace.remember(
+                        ("summary", layer, head, variant),
+                        lambda head=head: summarise(trace, layer, head, variant, job),  # type: ignore[misc]
+                    )
+                )
+        return found
+
+    def provenance(self) -> dict[str, object]:
+        """What is needed to make the numbers again."""
+        model, run = self.model, self.run
+        return {
+            "model": model.name,
+            "family": model.family,
+            "revision": model.revision,
+            "quantised": model.quantised,
+            "device": model.device,
+            "dtype": model.dtype,
+            "kernel": model.kernel,
+            "tolerance": self._tolerance or "max(s, d_v) * eps(float32)",
+            "text_sha256": hashlib.sha256(
+                "\0".join(filter(None, (run.text, run.pair))).encode("utf-8", "surrogatepass")
+            ).hexdigest(),
+            "tokens": len(run.tokens),
+            "truncated_from": run.truncated_from,
+            "nan_count": run.nan_count,
+            "checks": {check.name: check.error for check in run.checks},
+            "counting": "layers, heads and positions count from 0",
+            "versions": {
+                package: version(package)
+                for package in ("attn-inspect", "torch", "transformers", "numpy")
+            },
+        }
+
+    def _analysed(self) -> tuple[Run, Trace]:
+        if self._current is None:
+            raise InspectError("no text was analysed yet", "call analyse first", ExitCode.INPUT)
+        return self._current
+
+    def _capture(self, encoded: tokens.Encoded, job: Job) -> Trace:
+        device = self._loaded.model.device
+        inputs = {"input_ids": torch.tensor([encoded.ids], device=device)}
+        inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+        if encoded.takes_segments:
+            inputs["token_type_ids"] = torch.tensor([encoded.segments], device=device)
+        try:
+            trace = capture.capture(self._loaded.model, inputs, self._loaded.sites, job)
+        except torch.OutOfMemoryError as error:
+            raise InspectError(
+                f"{len(encoded.ids)} tokens do not fit into the memory of {device}",
+                "shorten the text with --max-tokens, or use --dtype bfloat16 or --device cpu",
+                ExitCode.INPUT,
+            ) from error
+        return replace(trace, tolerance=self._tolerance)
+
+    def _function(self, map_name: str) -> WindowFunction:
+        window = maps.get(map_name).window
+        if window is None:
+            raise InspectError(
+                f"the map {map_name!r} is a table and has no cells",
+                "use attention, effective or null",
+                ExitCode.USAGE,
+            )
+        return window
+
+    def _edges(self, unit: Unit) -> list[int]:
+        """Token positions at which each token or word starts, and the end."""
+        tokens_of_run = self.run.tokens
+        if unit == "token":
+            return list(range(len(tokens_of_run) + 1))
+        return grouping.word_edges([token.word for token in tokens_of_run])
+
+    def _must_exist(self, layer: int, head: int) -> None:
+        layers = sorted(self.trace.layers)
+        if layer not in layers:
+            raise InspectError(
+                f"there is no layer {layer}",
+                f"layers count from {layers[0]} to {layers[-1]}",
+                ExitCode.USAGE,
+            )
+        if not 0 <= head < self.model.heads:
+            raise InspectError(
+                f"there is no head {head}",
+                f"heads count from 0 to {self.model.heads - 1}",
+                ExitCode.USAGE,
+            )
+
+    def _must_be_inside(self, span: tuple[int, int], unit: Unit) -> None:
+        length = self.length(unit)
+        if not 0 <= span[0] < span[1] <= length:
+            raise InspectError(
+                f"there are no {unit}s {span[0]}:{span[1]}",
+                f"{unit}s count from 0 to {length - 1}",
+                ExitCode.USAGE,
+            )
+
+    def _extent(
+        self,
+        map_name: str,
+        layer: int,
+        head: int,
+        variant: Variant,
+        unit: Unit,
+        without_special: bool,
+        job: Job,
+    ) -> Extent:
+        length = self.length(unit)
+        low, high = np.inf, -np.inf
+        left_out = self._special_and_sink(unit) if without_special else []
+        for rows in row_blocks(length):
+            job.check()
+            values = self.window(
+                map_name, layer, head, rows, (0, length), variant=variant, unit=unit
+            ).values
+            values[:, left_out] = np.nan
+            values[[row - rows[0] for row in left_out if rows[0] <= row < rows[1]]] = np.nan
+            if not np.isnan(values).all():
+                low, high = min(low, np.nanmin(values)), max(high, np.nanmax(values))
+        if low > high:
+            low = high = 0.0
+        return Extent(float(low), float(high), sampled_rows(length))
+
+    def _special_and_sink(self, unit: Unit) -> list[int]:
+        """Positions of special tokens, and of the first token, on which attention piles up."""
+        run = self.run
+        edges = self._edges(unit)
+        return [
+            position
+            for position in range(len(edges) - 1)
+            if position == 0 or run.tokens[edges[position]].special
+        ]
