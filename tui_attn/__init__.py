@@ -1,0 +1,1 @@
+"""Look inside transformer attention from a terminal."""

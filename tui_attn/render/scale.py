@@ -1,0 +1,68 @@
+"""Numbers -> levels of a colour scale. Only the colour is bounded, never the number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tui_attn.answers import FloatArray
+
+NO_LEVEL = 255
+"""The level of NaN: nothing to show."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the colours of a map span.
+
+    The square root spreads small weights out, since attention is heavy-tailed; a signed scale is
+    symmetric about zero.
+
+    Attributes:
+        low: The least value of the map.
+        high: The largest.
+        signed: Whether zero sits in the middle.
+    """
+
+    low: float
+    high: float
+    signed: bool = False
+
+    def positions(self, values: FloatArray) -> FloatArray:
+        """Where values lie: 0 … 1, or -1 … 1 when signed; NaN stays NaN."""
+        reach = max(abs(self.low), abs(self.high)) if self.signed else self.high
+        share = values / reach if reach > 0 else np.zeros_like(values)
+        if self.signed:
+            return np.clip(np.sign(share) * np.sqrt(np.abs(share)), -1.0, 1.0)
+        return np.sqrt(np.clip(share, 0.0, 1.0))
+
+    def levels(self, values: FloatArray, steps: int) -> NDArray[np.uint8]:
+        """Levels 0 … steps-1 (the middle one is zero when signed), NO_LEVEL for NaN.
+
+        Args:
+            values: Any shape.
+            steps: Number of levels; odd when signed.
+        """
+        positions = self.positions(values)
+        if self.signed:
+            half = steps // 2
+            # Away from zero at once: the sign of a small value is part of the picture.
+            levels = half + np.sign(positions) * np.ceil(np.abs(positions) * half)
+        else:
+            levels = np.minimum(np.floor(positions * steps), steps - 1)
+        return np.where(np.isnan(values), NO_LEVEL, np.nan_to_num(levels)).astype(np.uint8)
+
+    def legend(self) -> str:
+        """The span in words, `-0.31 … 0.62 √`."""
+        return f"{self.low:.2g} … {self.high:.2g} √"
+
+
+def shared(scales: list[Scale]) -> Scale:
+    """One scale for maps side by side."""
+    return Scale(
+        min(scale.low for scale in scales),
+        max(scale.high for scale in scales),
+        any(scale.signed for scale in scales),
+    )
