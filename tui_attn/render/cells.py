@@ -27,7 +27,9 @@ _NAMED = {
     "\u2028": "LS",
     "\u2029": "PS",
 }
-_HARMLESS = "LMNPS"
+_JOINER = "\u200d"
+_MOST_MARKS = 3
+_HARMLESS = "LNPS"
 """First letters of the Unicode categories that a terminal shows as they are."""
 
 
@@ -45,18 +47,23 @@ def visible(text: str, *, ascii: bool = False) -> str:  # noqa: A002 - the optio
     if ascii:
         return "".join(_ascii(character) for character in text)
     shown: list[str] = []
-    wide = False  # whether the last shown character already fills two cells
+    wide = False  # whether the last shown character fills two cells
+    marks = 0  # combining marks on it
+    skip = False  # whether a joiner hides the next character
     for character in text:
-        if unicodedata.combining(character) or _is_joined(character):
-            if wide or not shown:
-                if not shown:
-                    shown.append(f"⟨U+{ord(character):04X}⟩")
-                continue
-            if _is_joined(character):
-                shown.append(f"⟨U+{ord(character):04X}⟩")
-                continue
-        shown.append(_show(character))
-        wide = cell_len(shown[-1]) == 2
+        if skip:
+            skip = False
+        elif shown and _only_varies(character):
+            continue
+        elif character == _JOINER and wide:
+            skip = True
+        elif unicodedata.category(character)[0] == "M" and shown:
+            marks += 1
+            if not wide and marks <= _MOST_MARKS:
+                shown.append(character)
+        else:
+            shown.append(_show(character))
+            wide, marks = cell_len(shown[-1]) == 2, 0
     return unicodedata.normalize("NFC", "".join(shown))
 
 
@@ -134,12 +141,12 @@ def _show(character: str) -> str:
         return chr(0x2400 + code)
     if character in _NAMED:
         return f"⟨{_NAMED[character]}⟩"
+    if "\U0001f1e6" <= character <= "\U0001f1ff":  # halves of a flag: terminals disagree on them
+        return chr(code - 0x1F1E6 + ord("A"))
     if character == " " or (unicodedata.category(character)[0] in _HARMLESS and cell_len(character)):
         return character
     if unicodedata.category(character) == "Zs":
         return "·" if character == "\u00a0" else f"⟨U+{code:04X}⟩"
-    if unicodedata.combining(character):
-        return character
     return f"⟨U+{code:04X}⟩"
 
 
@@ -152,11 +159,6 @@ def _ascii(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def _is_joined(character: str) -> bool:
-    """Whether the character only changes the one before it: joiners, variations, skin tones."""
-    return (
-        character == "\u200d"
-        or "\ufe00" <= character <= "\ufe0f"
-        or "\U0001f3fb" <= character <= "\U0001f3ff"
-        or (unicodedata.category(character) in ("Mn", "Me") and not unicodedata.combining(character))
-    )
+def _only_varies(character: str) -> bool:
+    """Whether the character only changes the look of the one before: variations, skin tones."""
+    return "\ufe00" <= character <= "\ufe0f" or "\U0001f3fb" <= character <= "\U0001f3ff"
