@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tui_attn.progress import Job
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+    BoolArray = NDArray[np.bool_]
+else:  # only annotations need numpy here, and it would slow down --help
+    FloatArray = BoolArray = "numpy.ndarray"
+
 Variant = Literal["output", "no-bias", "sum-one"]
 Unit = Literal["token", "word"]
 

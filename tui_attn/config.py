@@ -17,6 +17,7 @@ class Settings:
 
     variant: Variant = "output"
     max_tokens: int | None = None
+    tolerance: float | None = None
     colour: Colour = "auto"
     ascii: bool = False
     mouse: bool = True

@@ -90,7 +90,7 @@ def test_an_independent_computation_agrees(
     demo_session: Session, licence: str, tokens: int
 ) -> None:
     """Eager attention and a plain SVD of V W_O, from transformers alone, to 1e-4."""
-    folder = demo.verified_folder()
+    folder = demo.installed_folder()
     model = (
         AutoModel.from_pretrained(folder, attn_implementation="eager").eval().requires_grad_(False)
     )

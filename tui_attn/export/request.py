@@ -35,7 +35,7 @@ class ExportRequest:
         spec = get(self.map)
         if self.format not in FORMATS:
             near = get_close_matches(self.format, FORMATS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(FORMATS)}"
+            hint = f"the nearest is {near[0]!r}" if near else f"choose one of {', '.join(FORMATS)}"
             raise InspectError(f"there is no format {self.format!r}", hint, ExitCode.USAGE)
         if self.format in PICTURES and spec.window is None:
             raise InspectError(

@@ -148,7 +148,7 @@ def _write_delimited(made: Table, text: io.TextIOWrapper, delimiter: str) -> Non
     )
     for block in made.blocks:
         writer.writerows(
-            [int(value) if isinstance(value, bool) else value for value in row] for row in block
+            [_text(value) if isinstance(value, bool) else value for value in row] for row in block
         )
 
 

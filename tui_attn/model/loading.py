@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
+from tui_attn import demo as demo_text
 from tui_attn.answers import ModelInfo, ModelRequest
 from tui_attn.errors import Cancelled, ExitCode, InspectError
-from tui_attn.model import adapter, capture
+from tui_attn.model import adapter, capture, demo
 from tui_attn.model.adapter import Site
 from tui_attn.model.capture import Call
 from tui_attn.model.source import Source, resolve
@@ -40,9 +42,14 @@ def load(request: ModelRequest, job: Job) -> LoadedModel:
         InspectError: Device (exit code 2), model or tokenizer (3), family (4), memory (5).
         Cancelled: The job was cancelled.
     """
-    device = _device(request.device)
+    device = choose_device(request.device)
     source = resolve(request)
+    if source.name == demo_text.MODEL_NAME:
+        demo.verify(Path(source.location))
     job.report("reading the configuration")
+    if not source.local and not request.offline and not _is_cached(request, source):
+        job.report("asking the hub")
+        _read(lambda: _ask_hub(request, source), request, source)
     options = _options(request, source)
     config = _read(lambda: AutoConfig.from_pretrained(source.location, **options), request, source)
     _refuse_family(config)
@@ -93,6 +100,13 @@ def _options(request: ModelRequest, source: Source) -> dict[str, Any]:
     return options
 
 
+def _ask_hub(request: ModelRequest, source: Source) -> None:
+    """Fail at once, without the hub library's own patience, where the hub does not answer."""
+    from huggingface_hub import HfApi
+
+    HfApi().model_info(source.location, revision=request.revision, timeout=8)
+
+
 def _is_cached(request: ModelRequest, source: Source) -> bool:
     """Whether the hub's cache already has this model, so that no socket is needed."""
     from huggingface_hub import try_to_load_from_cache
@@ -108,7 +122,12 @@ def _is_cached(request: ModelRequest, source: Source) -> bool:
         return False
 
 
-def _device(name: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
+    """The device of that name; `auto` takes a GPU where there is one.
+
+    Raises:
+        InspectError: There is none (exit code 2).
+    """
     hint = "choose auto, cpu, cuda, cuda:N or mps; `attn-inspect doctor` lists what is here"
     if name == "auto":
         if torch.cuda.is_available():

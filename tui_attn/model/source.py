@@ -41,7 +41,11 @@ def resolve(request: ModelRequest) -> Source:
         InspectError: There is none (exit code 3).
     """
     if request.name is None or request.name == demo_text.MODEL_NAME:
-        return Source(demo_text.MODEL_NAME, str(demo.verified_folder()), local=True)
+        return Source(demo_text.MODEL_NAME, str(demo.installed_folder()), local=True)
+    if not request.name.strip():
+        raise InspectError(
+            "the model's name is empty", "give a hub name, a folder or a GGUF file", ExitCode.USAGE
+        )
     path = Path(request.name).expanduser()
     if path.is_dir():
         return _folder(request, path)
@@ -91,7 +95,7 @@ def _folder(request: ModelRequest, path: Path) -> Source:
         raise _no_model(
             f"the folder {request.name} has no weights", "a model folder has *.safetensors files"
         )
-    return Source(path.resolve().name, str(path), local=True)
+    return Source(str(request.name), str(path), local=True)
 
 
 def _file(request: ModelRequest, path: Path) -> Source:
@@ -99,7 +103,7 @@ def _file(request: ModelRequest, path: Path) -> Source:
         magic = file.read(4)
     if magic != b"GGUF":
         raise _no_model(f"{request.name} is not a GGUF file", "give a model folder or a GGUF file")
-    return Source(path.stem, str(path.parent), local=True, gguf=path.name)
+    return Source(str(request.name), str(path.parent), local=True, gguf=path.name)
 
 
 def _looks_like_path(name: str) -> bool:

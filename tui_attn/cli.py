@@ -1,0 +1,220 @@
+"""The command line: reads it, sets the environment that libraries look at, and maps errors to exit codes.
+
+Nothing heavy is imported before it is known that a model or a screen is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from tui_attn.answers import VARIANTS, ModelRequest
+from tui_attn.config import Settings
+from tui_attn.errors import Cancelled, ExitCode, InspectError
+
+_COMMANDS = ("export", "heads", "maps", "models", "doctor")
+_DESCRIPTION = "Look inside transformer attention from a terminal."
+_EPILOG = """\
+commands (attn-inspect COMMAND --help says more):
+  export    write a map as a table or a picture
+  heads     one line of statistics for every head
+  maps      the maps, their formulas and sources
+  models    models found on this machine
+  doctor    versions, devices, colours: what a bug report needs
+
+Without a command the screen opens. A model with the name of a command: write ./export.
+Exit codes: 0 done, 1 unexpected error, 2 wrong usage, 3 no model, 4 model not supported,
+5 input empty, too long or out of memory, 6 output cannot be written, 130 interrupted."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program.
+
+    Args:
+        arguments: Without the program's name; None reads them from the process.
+
+    Returns:
+        The exit code (`errors.ExitCode`).
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    debug = "--debug" in arguments
+    try:
+        return _run(arguments)
+    except InspectError as error:
+        if debug:
+            traceback.print_exc()
+        _say(str(error))
+        return error.code
+    except (KeyboardInterrupt, Cancelled):
+        _say("interrupted.")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (`| head`): nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return ExitCode.DONE
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        _say(
+            f"unexpected error: {type(error).__name__}: {error}; "
+            "run again with --debug and report what it prints."
+        )
+        return ExitCode.UNEXPECTED
+
+
+def _run(arguments: list[str]) -> int:
+    command = arguments[0] if arguments and arguments[0] in _COMMANDS else None
+    options = _parser(command).parse_args(arguments[1:] if command else arguments)
+    _set_environment(options)
+    from tui_attn import commands
+
+    if command == "maps":
+        return commands.maps()
+    if command == "models":
+        return commands.models()
+    if command == "doctor":
+        return commands.doctor(options.device)
+    text = commands.read_text(options.text, options.text_file)
+    request = _model_request(options)
+    if command is None:
+        return commands.screen(request, text, options.pair, _settings(options))
+    headless = commands.Headless(
+        request, text, options.pair, options.max_tokens, options.tolerance
+    )
+    map_name = "heads" if command == "heads" else options.map
+    selection = commands.selection(options.select, options.layer, options.head)
+    return commands.export(
+        headless,
+        map_name,
+        selection,
+        options.format or ("text" if command == "heads" and options.output is None else None),
+        options.variant,
+        options.output,
+        options.force,
+    )
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=f"attn-inspect {command}" if command else "attn-inspect",
+        description=_DESCRIPTION,
+        epilog=None if command else _EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--debug", action="store_true", help="show tracebacks")
+    if command in ("maps", "models"):
+        parser.set_defaults(colour="auto", offline=True)
+        return parser
+    add("--device", default="auto", help="auto (a GPU where there is one), cpu, cuda, cuda:N, mps")
+    if command == "doctor":
+        parser.set_defaults(colour="auto", offline=True)
+        return parser
+    add("model", nargs="?", metavar="MODEL", help="a hub name, a folder or a GGUF file; none: the demo")
+    add("text", nargs="?", metavar="TEXT", help="the text; - reads standard input; none: the demo's")
+    add("--text-file", metavar="F", help="read the text from a file (- for standard input)")
+    add("--pair", metavar="TEXT", help="a second text, for models that read two")
+    add("--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16"))
+    add("--revision", help="branch, tag or commit of a model on the hub")
+    add("--offline", action="store_true", help="never open a socket")
+    add("--trust-remote-code", action="store_true", help="run Python code that the model brings")
+    add("--allow-pickle", action="store_true", help="read weights that can run code")
+    add("--max-tokens", type=_positive, metavar="N", help="cut the text to N tokens")
+    add("--variant", default="output", choices=VARIANTS, help="which effective attention")
+    add("--tolerance", type=float, metavar="T", help="singular values below T x the largest are zero")
+    add(
+        "--color",
+        dest="colour",
+        default="auto",
+        choices=("auto", "truecolor", "256", "16", "none"),
+        help="colour depth of the terminal",
+    )
+    add("--ascii", action="store_true", help="draw with ASCII only")
+    add("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+    if command is None:
+        add("--version", action="version", version=f"attn-inspect {version('attn-inspect')}")
+        return parser
+    if command == "export":
+        add("--map", required=True, help="attention, effective, null or heads")
+    add("--layer", default=None, metavar="N|all", help="which layer (from 0)")
+    add("--head", default=None, metavar="N|all", help="which head (from 0)")
+    add("--select", metavar="S", help="which numbers, for example 'L5H3 q=12 k=0:20'")
+    add("-o", "--output", metavar="FILE", help="write to a file instead of standard output")
+    add("--format", metavar="F", help="csv, tsv, json, npz, md, tex, html or svg")
+    add("--force", action="store_true", help="replace a file that exists")
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """Usage errors are errors like all others: a sentence and exit code 2."""
+        raise InspectError(message, f"see {self.prog} --help", ExitCode.USAGE)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def _model_request(options: argparse.Namespace) -> ModelRequest:
+    return ModelRequest(
+        name=options.model,
+        device=options.device,
+        dtype=options.dtype,
+        revision=options.revision,
+        offline=options.offline or _is_set("HF_HUB_OFFLINE"),
+        trust_remote_code=options.trust_remote_code,
+        allow_pickle=options.allow_pickle,
+    )
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    return Settings(
+        variant=options.variant,
+        max_tokens=options.max_tokens,
+        tolerance=options.tolerance,
+        colour=_colour(options.colour),
+        ascii=options.ascii,
+        mouse=not options.no_mouse,
+        debug=options.debug,
+    )
+
+
+def _colour(choice: str) -> str:
+    """`auto` as the environment says: SSH forwards no COLORTERM, so 256 is the usual case."""
+    if choice != "auto":
+        return choice
+    if _is_set("NO_COLOR"):
+        return "none"
+    if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return "truecolor"
+    term = os.environ.get("TERM", "")
+    known = ("256color", "kitty", "alacritty", "foot", "wezterm", "ghostty", "direct")
+    return "256" if any(name in term for name in known) else "16"
+
+
+def _set_environment(options: argparse.Namespace) -> None:
+    """What libraries read when they are imported; so before any of them is."""
+    if options.offline:
+        os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    systems = {"truecolor": "truecolor", "256": "256", "16": "standard", "none": "standard"}
+    os.environ["TEXTUAL_COLOR_SYSTEM"] = systems[_colour(options.colour)]
+    os.environ["TEXTUAL_ANIMATIONS"] = "none"
+
+
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "") not in ("", "0")
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"attn-inspect: {sentence}\n")

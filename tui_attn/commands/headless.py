@@ -1,0 +1,200 @@
+"""`export` and `heads`: data to standard output or a file, words to standard error."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui_attn import demo
+from tui_attn.answers import Inspector, ModelRequest, Variant
+from tui_attn.errors import ExitCode, InspectError
+from tui_attn.export import ExportRequest, export_file, export_stream, format_of
+from tui_attn.export.tables import HEAD_COLUMNS
+from tui_attn.model.source import resolve
+from tui_attn.progress import Job, Progress
+from tui_attn.selection import Selection, Span, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True)
+class Headless:
+    """A model and a text for a command without a screen."""
+
+    request: ModelRequest
+    text: str | None
+    pair: str | None
+    max_tokens: int | None
+    tolerance: float | None
+
+
+def read_text(text: str | None, file: str | None) -> str | None:
+    """The text of the command line; None means the demo's.
+
+    Raises:
+        InspectError: Two texts were given, or the file cannot be read (exit code 2).
+    """
+    if file is None and text != "-":
+        return text
+    if file is not None and text is not None:
+        raise InspectError(
+            "there are two texts", "give TEXT or --text-file, not both", ExitCode.USAGE
+        )
+    try:
+        if text == "-" or file == "-":
+            return sys.stdin.buffer.read().decode("utf-8")
+        return Path(str(file)).read_bytes().decode("utf-8")
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise InspectError(f"cannot read {file}: {reason}", "check --text-file", ExitCode.USAGE) from error
+    except UnicodeDecodeError as error:
+        raise InspectError(
+            f"the text is not UTF-8 (byte {error.start})",
+            "convert it first, for example with iconv -t utf-8",
+            ExitCode.USAGE,
+        ) from error
+
+
+def selection(select: str | None, layer: str | None, head: str | None) -> Selection:
+    """One selection from `--select`, `--layer` and `--head`.
+
+    Raises:
+        InspectError: It cannot be read, or the options contradict each other (exit code 2).
+    """
+    chosen = parse(select or "")
+    for option, name, letter in ((layer, "layers", "L"), (head, "heads", "H")):
+        if option is None:
+            continue
+        if not getattr(chosen, name).everything:
+            raise InspectError(
+                f"both --select and an option name {name}", "give one of them", ExitCode.USAGE
+            )
+        span: Span = getattr(parse(f"{letter}{option}"), name)
+        chosen = replace(chosen, **{name: span})
+    return chosen
+
+
+def export(
+    headless: Headless,
+    map_name: str,
+    chosen: Selection,
+    form: str | None,
+    variant: Variant,
+    output: str | None,
+    force: bool,
+) -> int:
+    """Write one export.
+
+    Raises:
+        InspectError: With the exit code of whatever cannot be had.
+    """
+    path = None if output is None or output == "-" else Path(output).expanduser()
+    as_text = form == "text" and map_name == "heads" and path is None
+    if form is None or as_text:
+        form = "csv" if path is None else format_of(path)
+    request = ExportRequest(map_name, chosen, form, variant)
+    resolve(headless.request)  # a wrong name fails before torch is imported
+    _refuse_before_the_work(path, form, force)
+    with _Reporter() as job:
+        session = _open(headless, job)
+        if path is not None:
+            export_file(session, request, path, force=force, job=job)
+        elif not as_text:
+            export_stream(session, request, sys.stdout.buffer, job=job)
+            sys.stdout.flush()
+        else:
+            sys.stdout.write(_aligned(session, request, job))
+    return ExitCode.DONE
+
+
+def _refuse_before_the_work(path: Path | None, form: str, force: bool) -> None:
+    """What is sure to fail fails before a model is loaded."""
+    if path is None:
+        if form == "npz" and sys.stdout.isatty():
+            raise InspectError("npz is not for a terminal", "add -o FILE", ExitCode.USAGE)
+        return
+    if not path.parent.is_dir():
+        raise InspectError(
+            f"there is no folder {path.parent}", "make it first", ExitCode.OUTPUT
+        )
+    if path.exists() and not force:
+        raise InspectError(f"{path} exists already", "add --force to replace it", ExitCode.OUTPUT)
+
+
+def _open(headless: Headless, job: Job) -> Inspector:
+    job.report("loading torch and transformers")
+    from tui_attn.session import open_session
+
+    session = open_session(headless.request, job, tolerance=headless.tolerance)
+    text = demo.TEXT if headless.text is None else headless.text
+    run = session.analyse(text, pair=headless.pair, max_tokens=headless.max_tokens, job=job)
+    if run.truncated_from is not None:
+        _tell(f"the text was cut from {run.truncated_from} to {len(run.tokens)} tokens.")
+    for check in run.checks:
+        if not check.ok:
+            _tell(f"check failed: {check.name}, {check.error:.1e} {check.note}".rstrip() + ".")
+    if run.nan_count:
+        _tell(f"the model made {run.nan_count} NaN; they are kept in the export.")
+    return session
+
+
+def _aligned(session: Inspector, request: ExportRequest, job: Job) -> str:
+    """The head statistics as a text table for people."""
+    layers = request.selection.layers.resolve(session.model.layers, "layer")
+    heads = request.selection.heads.resolve(session.model.heads, "head")
+    rows = [list(HEAD_COLUMNS)]
+    for layer in layers:
+        summaries = session.summaries(layer, variant=request.variant, job=job)
+        for head in heads:
+            values = (getattr(summaries[head], column) for column in HEAD_COLUMNS)
+            rows.append([_short(value) for value in values])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD_COLUMNS))]
+    lines = (
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _tell(sentence: str) -> None:
+    sys.stderr.write(f"attn-inspect: {sentence}\n")
+
+
+class _Reporter:
+    """A job whose progress is drawn on standard error, where that is a terminal."""
+
+    def __enter__(self) -> Job:
+        if not sys.stderr.isatty():
+            self._close: Callable[[], None] = lambda: None
+            return Job()
+        from rich import progress
+        from rich.console import Console
+
+        bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        task = bar.add_task("starting", total=None)
+        bar.start()
+        self._close = bar.stop
+
+        def show(report: Progress) -> None:
+            bar.update(
+                task, description=report.phase, completed=report.done, total=report.total or None
+            )
+
+        return Job(show)
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
