@@ -1,0 +1,1 @@
+"""The screen, on textual. It sees a session only through `answers.Inspector`."""
