@@ -1,0 +1,208 @@
+"""A session with fixed numbers and no torch, for tests of the screen and of the exports."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+
+from tui_attn.answers import (
+    Cell,
+    Check,
+    Extent,
+    HeadSummary,
+    ModelInfo,
+    Run,
+    Token,
+    Unit,
+    Variant,
+    Window,
+)
+from tui_attn.errors import ExitCode, InspectError
+from tui_attn.maps import get
+from tui_attn.progress import Job
+
+HOSTILE = ["[/INST]", "[red]", "\x1b[2J", "\t", "\u200b", "日本", "👨‍👩‍👧‍👦", "\u202e", "=1+1", "a|b", "<script>"]
+
+
+class FakeSession:
+    """An Inspector: any size, encoder or decoder; `gate` holds computations until it is set."""
+
+    def __init__(
+        self,
+        layers: int = 4,
+        heads: int = 6,
+        *,
+        causal: bool = False,
+        words: list[str] | None = None,
+        name: str = "fake-model",
+        length: int | None = None,
+    ) -> None:
+        self._words, self._length = words, length
+        self.model = ModelInfo(
+            name, "fake", layers, heads, heads, 32, 32 * heads, "cpu", "float32", "sdpa", causal, 512
+        )
+        self.gate = threading.Event()
+        self.gate.set()
+        self.windows = 0
+        self.run: Run
+        self.analyse("the cat sat on the mat")
+
+    def analyse(
+        self,
+        text: str,
+        *,
+        pair: str | None = None,
+        max_tokens: int | None = None,
+        job: Job | None = None,
+    ) -> Run:
+        self._wait(job)
+        if not text.strip():
+            raise InspectError("the text is empty", "give a text", ExitCode.INPUT)
+        words = self._words or text.split()
+        if self._length is not None:
+            words = [words[i % len(words)] for i in range(self._length)]
+        names = ["[CLS]", *words, "[SEP]"][:max_tokens]
+        tokens = []
+        word = -1
+        for position, token in enumerate(names):
+            word += not token.startswith("##")
+            special = position in (0, len(words) + 1)
+            tokens.append(Token(position, 100 + position, "Ġ" + token, token, special, word))
+        checks = (Check("row sums", True, 2e-16, 1e-6), Check("A V = o", True, 3e-7, 1e-4))
+        self.run = Run(text, tuple(tokens), checks, 0.01, pair)
+        return self.run
+
+    def length(self, unit: Unit = "token") -> int:
+        return len(self._edges(unit)) - 1
+
+    def _edges(self, unit: Unit) -> list[int]:
+        tokens = self.run.tokens
+        starts = [
+            i for i, t in enumerate(tokens) if unit == "token" or i == 0 or t.word != tokens[i - 1].word
+        ]
+        return [*starts, len(tokens)]
+
+    def _rows(self, name: str, layer: int, head: int, rows: tuple[int, int]) -> np.ndarray:
+        """(rows, s): peaks that wander with the head; the effective part has negatives."""
+        s = len(self.run.tokens)
+        q, k = np.arange(*rows)[:, None], np.arange(s)[None]
+        logits = -0.3 * np.abs(q - k + head - 2) + np.cos(k * (layer + 1)) + 2.0 * (k == 0)
+        visible = k <= q if self.model.causal else np.ones_like(logits, dtype=bool)
+        raw = np.exp(logits) * visible
+        raw /= raw.sum(1, keepdims=True)
+        null = 0.5 * raw * np.sin(k + q + layer) + 0.2 * raw
+        cells = {"attention": raw, "null": null, "effective": raw - null}[name]
+        return np.where(visible, cells, np.nan)
+
+    def window(
+        self,
+        map_name: str,
+        layer: int,
+        head: int,
+        rows: tuple[int, int],
+        columns: tuple[int, int],
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+        job: Job | None = None,
+    ) -> Window:
+        self._wait(job)
+        if get(map_name).window is None or not 0 <= layer < self.model.layers:
+            raise InspectError("no such map or layer", "choose another", ExitCode.USAGE)
+        self.windows += 1
+        edges = self._edges(unit)
+        token_rows = (edges[rows[0]], edges[rows[1]])
+        values = self._rows(map_name, layer, head, token_rows)
+        visible = ~np.isnan(values)
+        filled = np.nan_to_num(values)
+        column_starts = edges[:-1]
+        row_starts = [edge - token_rows[0] for edge in edges[rows[0] : rows[1]]]
+        sizes = np.diff([*row_starts, len(values)])[:, None]
+        filled = np.add.reduceat(np.add.reduceat(filled, column_starts, 1), row_starts, 0) / sizes
+        visible = np.logical_or.reduceat(
+            np.logical_or.reduceat(visible, column_starts, 1), row_starts, 0
+        )
+        part = slice(*columns)
+        cells = np.where(visible, filled, np.nan)[:, part]
+        return Window(map_name, layer, head, rows, columns, cells, visible[:, part])
+
+    def overview(
+        self,
+        map_name: str,
+        layer: int,
+        head: int,
+        shape: tuple[int, int],
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+        job: Job | None = None,
+    ) -> np.ndarray:
+        n = self.length(unit)
+        values = self.window(map_name, layer, head, (0, n), (0, n), unit=unit, job=job).values
+        rows, columns = min(shape[0], n), min(shape[1], n)
+        return values[np.arange(rows) * n // rows][:, np.arange(columns) * n // columns]
+
+    def cell(
+        self,
+        layer: int,
+        head: int,
+        query: int,
+        key: int,
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+    ) -> Cell:
+        spans = ((query, query + 1), (key, key + 1))
+        raw, eff = (
+            float(self.window(name, layer, head, *spans, unit=unit).values[0, 0])
+            for name in ("attention", "effective")
+        )
+        return Cell(raw, eff, raw - eff, raw == raw, 3, self.length(unit))
+
+    def extent(
+        self,
+        map_name: str,
+        layer: int,
+        head: int,
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+        without_special: bool = False,
+        job: Job | None = None,
+    ) -> Extent:
+        n = self.length(unit)
+        values = self.window(map_name, layer, head, (0, n), (0, n), unit=unit).values
+        if without_special:
+            values = values[1:-1, 1:-1]
+        return Extent(float(np.nanmin(values)), float(np.nanmax(values)))
+
+    def summaries(
+        self, layer: int, *, variant: Variant = "output", job: Job | None = None
+    ) -> list[HeadSummary]:
+        self._wait(job)
+        n = self.length()
+        found = []
+        for head in range(self.model.heads):
+            raw = self._rows("attention", layer, head, (0, n))
+            share = (head * 5 + layer) % 7 / 7
+            found.append(
+                HeadSummary(
+                    layer, head, 32, n, max(n - 32, 0), n <= 32, share, 1 - share, share / 2,
+                    0.25, share / 3, 0.1, 0.9, 1e-7, raw[:24, :24],
+                )
+            )  # fmt: skip
+        return found
+
+    def provenance(self) -> dict[str, object]:
+        return {"model": self.model.name, "tokens": len(self.run.tokens), "versions": {"fake": "1"}}
+
+    def _wait(self, job: Job | None) -> None:
+        while not self.gate.wait(0.01):
+            if job is not None:
+                job.check()
+
+    def renamed(self, name: str) -> FakeSession:
+        self.model = replace(self.model, name=name)
+        return self

@@ -1,0 +1,796 @@
+"""The main screen: panes, map, lines, and what the keys do to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui_attn.answers import VARIANTS, Cell, HeadSummary, Inspector, ModelRequest
+from tui_attn.config import Settings
+from tui_attn.errors import ExitCode, InspectError
+from tui_attn.export import ExportRequest, command_line, export_file, format_of
+from tui_attn.maps import MAPS, get
+from tui_attn.progress import Job
+from tui_attn.render.cells import visible
+from tui_attn.render.grid import ZOOMS, Look
+from tui_attn.render.palette import COLOUR_MAPS
+from tui_attn.selection import Selection, Span, parse
+from tui_attn.tui import texts
+from tui_attn.tui.jobs import Done, Lane, Progressed
+from tui_attn.tui.keys import bindings
+from tui_attn.tui.requests import (
+    DetailRequest,
+    HeadsRequest,
+    MapAnswer,
+    MapRequest,
+    OpenRequest,
+    compute_detail,
+    compute_heads,
+    compute_map,
+)
+from tui_attn.tui.screens.forms import EditText, Field, Form
+from tui_attn.tui.screens.pages import ErrorPage, Help
+from tui_attn.tui.state import LABEL_MODES, STATISTICS, ViewState, find, unit_labels
+from tui_attn.tui.widgets.grid import AttentionGrid
+from tui_attn.tui.widgets.lines import Line
+from tui_attn.tui.widgets.loading import Loading
+from tui_attn.tui.widgets.map_view import MapView
+from tui_attn.tui.widgets.mosaic import Mosaic
+from tui_attn.tui.widgets.panes import Pane
+from tui_attn.tui.widgets.sentence import Sentence
+
+_CELL_MAPS = [name for name, spec in MAPS.items() if spec.window is not None]
+_CLIPBOARD_LIMIT = 70_000
+
+
+class MainScreen(Screen[None]):
+    """Everything that is not a dialog. See `app.InspectApp` for the arguments."""
+
+    BINDINGS = bindings()  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        request: ModelRequest,
+        text: str,
+        pair: str | None,
+        settings: Settings,
+        look: Look,
+        open_session: Callable[[ModelRequest, Job], Inspector],
+        log: Path | None,
+    ) -> None:
+        super().__init__()
+        self._first = OpenRequest(request, text, pair, settings.max_tokens)
+        self._settings = settings
+        self._open_session = open_session
+        self._log_path = log
+        self.look = look
+        self.state = ViewState(variant=settings.variant)
+        self.session: Inspector | None = None
+        self.run_number = 0
+        self.summaries: dict[int, list[HeadSummary]] = {}
+        self.cell: Cell | None = None
+        self._labels: list[str] = []
+        self._opening = Lane(self, "open", self._open, self._unexpected)
+        self._mapping = Lane(self, "map", self._with_session(compute_map), self._unexpected)
+        self._detailing = Lane(self, "detail", self._with_session(compute_detail), self._unexpected)
+        self._heading = Lane(self, "heads", self._with_session(compute_heads), self._unexpected)
+        self._exporting = Lane(self, "export", self._export, self._unexpected)
+        self._started = time.monotonic()
+
+    def compose(self) -> ComposeResult:
+        """Status above; panes and map; detail and footer below."""
+        yield Line(id="status")
+        with Horizontal(id="body"):
+            yield Pane(id="layers")
+            yield Pane(id="heads")
+            yield Loading(id="loading", ascii=self.look.ascii)
+            yield MapView(self.look, id="first")
+            yield MapView(self.look, id="second")
+            yield Mosaic(self.look, id="mosaic")
+            yield Sentence(self.look, id="sentence")
+        yield Static("", id="too-small", markup=False)
+        yield Line(id="detail")
+        yield Line(id="footer")
+
+    def on_mount(self) -> None:
+        """Draw the frame at once, then load behind it."""
+        self.query_one("#layers", Pane).show("Layers", [], 0)
+        self.query_one("#heads", Pane).show("Heads", [], 0)
+        self._show_view()
+        self._ask_open(self._first)
+
+    # --- parts -----------------------------------------------------------------------------------
+
+    @property
+    def _first_view(self) -> MapView:
+        return self.query_one("#first", MapView)
+
+    @property
+    def _views(self) -> list[MapView]:
+        views = [self._first_view]
+        return [*views, self.query_one("#second", MapView)] if self.state.split else views
+
+    @property
+    def grid(self) -> AttentionGrid:
+        """The first grid; the second follows its cursor."""
+        return self._first_view.grid
+
+    @property
+    def _statistic_text(self) -> str:
+        return STATISTICS[self.state.statistic].title
+
+    # --- the session -----------------------------------------------------------------------------
+
+    def _unexpected(self, error: Exception) -> InspectError:
+        where = f"the log {self._log_path} has the details" if self._log_path else "run with --debug"
+        made = InspectError(f"unexpected error: {type(error).__name__}: {error}", where)
+        made.__cause__ = error
+        return made
+
+    def _with_session(self, compute: Callable) -> Callable:  # type: ignore[type-arg]
+        def work(request: object, job: Job) -> object:
+            if self.session is None:
+                raise InspectError("no model is open", "open one with o", ExitCode.NO_MODEL)
+            return compute(self.session, request, job)
+
+        return work
+
+    def _open(self, request: OpenRequest, job: Job) -> Inspector:
+        session = self.session if request.model is None else self._open_session(request.model, job)
+        if session is None:
+            raise InspectError("no model is open", "open one with o", ExitCode.NO_MODEL)
+        session.analyse(request.text, pair=request.pair, max_tokens=request.max_tokens, job=job)
+        return session
+
+    def _ask_open(self, request: OpenRequest) -> None:
+        self._started = time.monotonic()
+        if self.session is None:
+            self.query_one(Loading).begin()
+        self._opening.ask(request, supersede=True)
+
+    def _opened(self, session: Inspector) -> None:
+        """Another model or text: everything on the screen belongs to the old one."""
+        self.session = session
+        self.run_number += 1
+        self.summaries.clear()
+        self.cell = None
+        state, model = self.state, session.model
+        state.layer = min(state.layer, model.layers - 1)
+        state.head = min(state.head, model.heads - 1)
+        state.head_order = list(range(model.heads))
+        self.query_one(Loading).end()
+        self.query_one(Mosaic).start(model.layers, model.heads, (state.layer, state.head))
+        self._relabel()
+        self._show_view()
+        self._show_panes()
+        self._show_lines()
+        if self.focused is None or self.focused is self.query_one(Loading):
+            self._main_widget.focus()
+
+    # --- answers ---------------------------------------------------------------------------------
+
+    @on(Progressed)
+    def _progressed(self, message: Progressed) -> None:
+        elapsed = time.monotonic() - self._started
+        if message.lane is self._opening:
+            self.query_one(Loading).report(message.progress)
+        if message.lane is self._opening or message.lane is self._exporting:
+            self.query_one("#detail", Line).show(f" {texts.progress(message.progress, elapsed)}")
+
+    @on(Done)
+    def _done(self, message: Done) -> None:
+        lane, request, answer = message.lane, message.request, message.answer
+        lane.finished()
+        if message.cancelled:
+            if lane is self._opening and not lane.busy:
+                self._stopped()
+            return
+        if message.error is not None:
+            self._failed(lane, request, message.error)
+        elif lane is self._opening:
+            self._opened(answer)  # type: ignore[arg-type]
+        elif lane is self._exporting:
+            self._exported(*answer)  # type: ignore[misc]
+        elif getattr(request, "run", None) == self.run_number:
+            if isinstance(request, MapRequest):
+                self._show_map(request, answer)  # type: ignore[arg-type]
+            elif isinstance(request, DetailRequest):
+                self._show_cell(request, answer)  # type: ignore[arg-type]
+            elif isinstance(request, HeadsRequest):
+                self._show_heads(request, answer)  # type: ignore[arg-type]
+
+    def _failed(self, lane: object, request: object, error: InspectError) -> None:
+        if getattr(request, "run", self.run_number) != self.run_number:
+            return  # about a text that is gone
+        retry = None
+        if isinstance(request, OpenRequest):
+            self.query_one(Loading).end()
+            retry = lambda: self._ask_open(request)  # noqa: E731
+            self._show_view()
+        self._show_lines()
+        self.app.push_screen(ErrorPage(error, self._log_path, retry))
+
+    def _stopped(self) -> None:
+        self.query_one(Loading).end()
+        self._show_view()
+        self._show_lines()
+        hint = "t runs a text" if self.session is not None else "o opens a model"
+        self.notify(f"stopped; {hint}", markup=False)
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    @on(AttentionGrid.NeedWindow)
+    def _ask_map(self) -> None:
+        if self.session is None or self._opening.busy or not self.grid.length:
+            return
+        state, grid = self.state, self.grid
+        rows, columns = grid.wanted()
+        request = MapRequest(
+            self.run_number,
+            state.maps,
+            state.layer,
+            state.head,
+            rows,
+            columns,
+            grid.overview_shape if grid.zoom == "fit" else None,
+            state.variant,
+            state.unit,
+            state.without_special,
+        )
+        self._mapping.ask(request, supersede=True)
+
+    def _ask_cell(self) -> None:
+        if self.session is None or self._opening.busy or not self.grid.length:
+            return
+        state = self.state
+        self._detailing.ask(
+            DetailRequest(
+                self.run_number,
+                state.layer,
+                state.head,
+                *self.grid.cursor,
+                state.variant,
+                state.unit,
+            )
+        )
+
+    def _ask_heads(self) -> None:
+        """Statistics of the layer on the screen first, then of the others, one by one."""
+        if self.session is None or self._opening.busy:
+            return
+        layers = [self.state.layer, *range(self.session.model.layers)]
+        missing = [layer for layer in layers if layer not in self.summaries]
+        if missing:
+            self._heading.ask(
+                HeadsRequest(self.run_number, missing[0], self.state.variant),
+                supersede=missing[0] == self.state.layer,
+            )
+
+    # --- showing ---------------------------------------------------------------------------------
+
+    def _show_map(self, request: MapRequest, answer: MapAnswer) -> None:
+        state = self.state
+        if (request.layer, request.head, request.maps) != (state.layer, state.head, state.maps):
+            return
+        for number, (view, name) in enumerate(zip(self._views, state.maps, strict=True)):
+            if answer.pictures:
+                view.grid.show_overview(answer.pictures[number], answer.scale)
+            else:
+                view.grid.show(answer.windows[number], answer.scale)
+            note = " sampled" if answer.sampled_rows else ""
+            left_out = " without special" if state.without_special else ""
+            spec = get(name)
+            variant = f" ({state.variant})" if spec.has_variants else ""
+            caption = view.grid.caption
+            where = f" {spec.title}{variant} · L{state.layer} H{state.head}"
+            view.title.show(
+                where + (f" · {caption}" if caption else ""),
+                f"scale {answer.scale.legend()}{left_out}{note} ",
+            )
+        self._show_sentence()
+        self._ask_cell()
+
+    def _show_cell(self, request: DetailRequest, cell: Cell) -> None:
+        if (request.query, request.key) == self.grid.cursor and request.head == self.state.head:
+            self.cell = cell
+            self._show_detail()
+
+    def _show_heads(self, request: HeadsRequest, summaries: list[HeadSummary]) -> None:
+        if request.variant == self.state.variant:
+            self.summaries[request.layer] = summaries
+            self.query_one(Mosaic).add(summaries)
+            self._show_panes()
+            self._show_lines()
+        self._ask_heads()
+
+    def _show_panes(self) -> None:
+        if self.session is None:
+            return
+        state, statistic = self.state, STATISTICS[self.state.statistic]
+        layers, heads = self.query_one("#layers", Pane), self.query_one("#heads", Pane)
+        entries = texts.layer_entries(
+            self.session.model.layers, self.summaries, statistic, layers.size.width, self.look
+        )
+        layers.show("Layers", entries, state.layer)
+        found = self.summaries.get(state.layer)
+        if found is None:
+            return
+        order = list(range(len(found)))
+        if state.sorted:
+            order.sort(key=lambda head: -statistic.position(found[head]))
+        state.head_order = order
+        room = max(heads.size.height - 1, 1) // max(len(found), 1)
+        listed = [found[head] for head in order]
+        heads.show(
+            f"Heads of L{state.layer}  rank  {statistic.title}",
+            texts.head_entries(
+                listed, statistic, heads.size.width, min(max(room, 1), 3), self.look
+            ),
+            order.index(state.head),
+        )
+
+    def _show_lines(self) -> None:
+        session = self.session
+        found = self.summaries.get(self.state.layer)
+        error = max((summary.output_error for summary in found), default=None) if found else None
+        status = texts.status(
+            session.model if session else None, session.run if session else None, error
+        )
+        self.query_one("#status", Line).show(*status)
+        self.query_one("#footer", Line).show(texts.footer(self.size.width))
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        line = self.query_one("#detail", Line)
+        if self.session is None:
+            line.show("")
+            return
+        told = texts.identifiability(self.cell) if self.cell else ""
+        line.show(*texts.detail(self._labels, self.grid.cursor, self.cell, told))
+
+    def _show_sentence(self) -> None:
+        if self.state.view != "text":
+            return
+        grid, sentence = self.grid, self.query_one(Sentence)
+        query, key = grid.cursor
+        window = grid.window
+        values: dict[int, float] = {}
+        if window is not None and self.state.along == "query":
+            values = dict(grid.row_values())
+        elif window is not None and window.columns[0] <= key < window.columns[1]:
+            column = window.values[:, key - window.columns[0]].tolist()
+            values = {window.rows[0] + row: value for row, value in enumerate(column)}
+        cursor = query if self.state.along == "query" else key
+        sentence.show(values, grid.scale, cursor)
+
+    def _relabel(self) -> None:
+        """Other labels or units: the same map under other names."""
+        if self.session is None:
+            return
+        tokens = self.session.run.tokens
+        self._labels = unit_labels(tokens, self.state.unit, self.state.labels)
+        for view in (self._first_view, self.query_one("#second", MapView)):
+            view.grid.set_axes(self._labels)
+        along = 0 if self.state.along == "query" else 1
+        self.query_one(Sentence).set_labels(self._labels, self.grid.cursor[along])
+        self._changed()
+
+    def _changed(self) -> None:
+        """Another head, map or variant: ask for everything that shows it."""
+        self.cell = None
+        self._ask_map()
+        self._ask_heads()
+        self._show_panes()
+        self._show_detail()
+
+    def _show_view(self) -> None:
+        """Show the widgets of the current view, as far as there is room for them."""
+        wide, high = self.size
+        loading = self.query_one(Loading).display and self.session is None
+        ready, view = self.session is not None, self.state.view
+        tiny = wide < 24 or high < 8
+        message = self.query_one("#too-small", Static)
+        message.display = tiny
+        message.update(f"{wide}x{high} is too small: 80x24 shows everything")
+        self.query_one("#body").display = not tiny
+        self.query_one("#layers").display = wide >= 64
+        self.query_one("#heads").display = wide >= 52
+        self.query_one(Loading).display = loading
+        self._first_view.display = ready and view == "grid"
+        self.query_one("#second").display = ready and view == "grid" and self.state.split
+        self.query_one(Mosaic).display = ready and view == "mosaic"
+        self.query_one(Sentence).display = ready and view == "text"
+        self.query_one("#detail").display = high >= 10
+        self.query_one("#footer").display = high >= 12
+
+    @property
+    def _main_widget(self) -> Widget:
+        view = self.state.view
+        if view == "mosaic":
+            return self.query_one(Mosaic)
+        return self.query_one(Sentence) if view == "text" else self.grid
+
+    def on_resize(self) -> None:
+        """Panes drop away where there is no room for them."""
+        self._show_view()
+        self._show_lines()
+        self.call_after_refresh(self._show_panes)
+
+    # --- moving ----------------------------------------------------------------------------------
+
+    def action_move(self, down: int, right: int) -> None:
+        """Move in whatever has the focus."""
+        focused = self.focused
+        if isinstance(focused, Pane):
+            focused.move(down or right)
+        elif isinstance(focused, Mosaic | Sentence):
+            focused.move(down, right)
+        else:
+            self.grid.move(down, right)
+
+    def action_page(self, screens: int) -> None:
+        """Move by a screen."""
+        focused = self.focused
+        if isinstance(focused, Pane):
+            focused.move(screens * focused.page_size)
+        elif isinstance(focused, Mosaic | Sentence):
+            focused.move(screens * focused.page_size, 0)
+        else:
+            self.grid.page(screens, 0)
+
+    def action_edge(self, edge: str) -> None:
+        """Move as far as it goes."""
+        far = 1 << 30
+        down, right = {
+            "left": (0, -far),
+            "right": (0, far),
+            "top": (-far, 0),
+            "bottom": (far, 0),
+        }[edge]
+        self.action_move(down, right)
+
+    @on(AttentionGrid.CursorMoved)
+    def _cursor_moved(self, message: AttentionGrid.CursorMoved) -> None:
+        for view in self._views:
+            if view.grid is not message.sender:
+                view.grid.move_to(*message.sender.cursor, notify=False)
+        if message.sender is not self.grid:
+            self.grid.move_to(*message.sender.cursor, notify=False)
+        self._show_detail()
+        self._show_sentence()
+        self._ask_cell()
+
+    @on(Sentence.Moved)
+    def _sentence_moved(self) -> None:
+        query, key = self.grid.cursor
+        token = self.query_one(Sentence).cursor
+        self.grid.move_to(*((token, key) if self.state.along == "query" else (query, token)))
+
+    @on(Pane.Chosen)
+    def _pane_chosen(self, message: Pane.Chosen) -> None:
+        if message.pane.id == "layers":
+            self._go(message.index, self.state.head)
+        elif message.index < len(self.state.head_order):
+            self._go(self.state.layer, self.state.head_order[message.index])
+
+    def _go(self, layer: int, head: int) -> None:
+        if self.session is None or (layer, head) == (self.state.layer, self.state.head):
+            return
+        self.state.layer, self.state.head = layer, head
+        self._show_lines()
+        self._changed()
+
+    def action_head(self, step: int) -> None:
+        """Previous or next head, in the order of the pane."""
+        order = self.state.head_order
+        if order:
+            place = order.index(self.state.head) + step
+            self._go(self.state.layer, order[min(max(place, 0), len(order) - 1)])
+
+    def action_layer(self, step: int) -> None:
+        """Previous or next layer."""
+        if self.session is not None:
+            last = self.session.model.layers - 1
+            self._go(min(max(self.state.layer + step, 0), last), self.state.head)
+
+    # --- maps and looks --------------------------------------------------------------------------
+
+    def action_map(self, number: int) -> None:
+        """Choose a map by its number."""
+        if number > len(_CELL_MAPS):
+            self.notify(f"there are {len(_CELL_MAPS)} maps", markup=False)
+            return
+        self.state.map = _CELL_MAPS[number - 1]
+        self._changed()
+
+    def action_flip(self) -> None:
+        """Raw to effective and back."""
+        self.state.map = "attention" if self.state.map == "effective" else "effective"
+        if self.state.split:
+            self.state.beside = "attention" if self.state.map == "effective" else "effective"
+        self._changed()
+
+    def action_split(self) -> None:
+        """A second map beside the first."""
+        state = self.state
+        state.split = not state.split
+        state.beside = "attention" if state.map == "effective" else "effective"
+        state.view = "grid"
+        self._show_view()
+        second = self.query_one("#second", MapView).grid
+        second.zoom = self.grid.zoom
+        second.look = self.grid.look
+        second.set_axes(self._labels)
+        second.move_to(*self.grid.cursor, notify=False)
+        self._changed()
+
+    def action_variant(self) -> None:
+        """Next variant of effective attention."""
+        state = self.state
+        state.variant = VARIANTS[(VARIANTS.index(state.variant) + 1) % len(VARIANTS)]
+        self.summaries.clear()
+        self.notify(f"variant {state.variant}", markup=False)
+        self._changed()
+
+    def action_zoom(self, step: int) -> None:
+        """Nearer or farther."""
+        place = ZOOMS.index(self.grid.zoom) + step
+        zoom = ZOOMS[min(max(place, 0), len(ZOOMS) - 1)]
+        for view in (self._first_view, self.query_one("#second", MapView)):
+            view.grid.clear()
+            view.grid.set_zoom(zoom)
+        self._ask_map()
+
+    def action_statistic(self) -> None:
+        """Next statistic of the panes."""
+        self.state.statistic = (self.state.statistic + 1) % len(STATISTICS)
+        self._show_panes()
+
+    def action_sort(self) -> None:
+        """Sort the heads by the statistic, or by number."""
+        self.state.sorted = not self.state.sorted
+        order = f"by {self._statistic_text}" if self.state.sorted else "by number"
+        self.notify(f"heads {order}", markup=False)
+        self._show_panes()
+
+    def _switch(self, view: str) -> None:
+        if self.session is None:
+            return
+        self.state.view = view  # type: ignore[assignment]
+        self._show_view()
+        self._main_widget.focus()
+
+    def action_mosaic(self) -> None:
+        """All heads at once, and back."""
+        if self.state.view == "mosaic":
+            self._switch("grid")
+            return
+        mosaic = self.query_one(Mosaic)
+        mosaic.move(self.state.layer - mosaic.cursor[0], self.state.head - mosaic.cursor[1])
+        self._switch("mosaic")
+
+    def action_open_here(self) -> None:
+        """Open the head under the mosaic's cursor."""
+        if self.state.view == "mosaic":
+            layer, head = self.query_one(Mosaic).cursor
+            self._switch("grid")
+            self._go(layer, head)
+
+    def action_text_view(self) -> None:
+        """The text by row, then by column, then the grid again."""
+        if self.state.view != "text":
+            self.state.along = "query"
+            self._switch("text")
+        elif self.state.along == "query":
+            self.state.along = "key"
+        else:
+            self._switch("grid")
+        self._show_sentence()
+
+    def action_words(self) -> None:
+        """Words or tokens; the cursor stays on its word."""
+        if self.session is None:
+            return
+        tokens, state = self.session.run.tokens, self.state
+        to_words = state.unit == "token"
+        state.unit = "word" if to_words else "token"
+        numbers = [token.word for token in tokens]
+        cursor = tuple(
+            numbers[place] if to_words else numbers.index(place) for place in self.grid.cursor
+        )
+        self._relabel()
+        for view in self._views:
+            view.grid.move_to(cursor[0], cursor[1], notify=False)
+        self._changed()
+
+    def action_labels(self) -> None:
+        """Readable, raw or ids."""
+        place = LABEL_MODES.index(self.state.labels) + 1
+        self.state.labels = LABEL_MODES[place % len(LABEL_MODES)]
+        self.notify(f"labels: {self.state.labels}", markup=False)
+        self._relabel()
+
+    def action_without_special(self) -> None:
+        """Leave special tokens and the sink out of the colour scale; the numbers stay."""
+        self.state.without_special = not self.state.without_special
+        self._changed()
+
+    def action_colours(self) -> None:
+        """Next colour map."""
+        self.state.colours = (self.state.colours + 1) % len(COLOUR_MAPS)
+        self.look = replace(self.look, colours=COLOUR_MAPS[self.state.colours])
+        self.notify(f"colours: {self.look.colours.name}", markup=False)
+        for view in (self._first_view, self.query_one("#second", MapView)):
+            view.grid.look = self.look
+            view.grid.refresh()
+        mosaic, sentence = self.query_one(Mosaic), self.query_one(Sentence)
+        mosaic.look = sentence.look = self.look
+        sentence.refresh()
+        for found in self.summaries.values():
+            mosaic.add(found)
+        self._show_panes()
+
+    # --- finding ---------------------------------------------------------------------------------
+
+    def action_goto(self) -> None:
+        """Ask where to go."""
+        self.app.push_screen(Form("Go to", [Field("where", "", "L5H3 q=12 k=3")], self._go_to))
+
+    def _go_to(self, values: dict[str, str]) -> None:
+        if self.session is None:
+            raise InspectError("no model is open", "open one with o", ExitCode.NO_MODEL)
+        wanted, state, model = parse(values["where"]), self.state, self.session.model
+
+        def first(span: Span, count: int, what: str, now: int) -> int:
+            return now if span.everything else span.resolve(count, what)[0]
+
+        layer = first(wanted.layers, model.layers, "layer", state.layer)
+        head = first(wanted.heads, model.heads, "head", state.head)
+        query = first(wanted.queries, self.grid.length, "query", self.grid.cursor[0])
+        key = first(wanted.keys, self.grid.length, "key", self.grid.cursor[1])
+        self._go(layer, head)
+        self.grid.move_to(query, key)
+
+    def action_find(self) -> None:
+        """Ask for a token."""
+        self.app.push_screen(Form("Find a token", [Field("token", self.state.needle)], self._find))
+
+    def _find(self, values: dict[str, str]) -> None:
+        self.state.needle = values["token"]
+        self._find_from(1)
+
+    def action_find_again(self, step: int) -> None:
+        """Next or previous hit."""
+        try:
+            self._find_from(step)
+        except InspectError as error:
+            self.notify(str(error), markup=False)
+
+    def _find_from(self, step: int) -> None:
+        if not self.state.needle:
+            raise InspectError("there is nothing to find", "give a part of a token", ExitCode.USAGE)
+        hit = find(self._labels, self.state.needle, self.grid.cursor[0], step)
+        if hit is None:
+            raise InspectError(
+                f"no token contains {visible(self.state.needle)}", "find another", ExitCode.USAGE
+            )
+        self.grid.move_to(hit, self.grid.cursor[1])
+
+    # --- doing -----------------------------------------------------------------------------------
+
+    def action_edit_text(self) -> None:
+        """Edit the text and run it with the model warm."""
+        text = self.session.run.text if self.session is not None else self._first.text
+        self.app.push_screen(EditText(text, self._run_text))
+
+    def _run_text(self, text: str) -> None:
+        self._first = replace(self._first, text=text)
+        warm = self.session is not None
+        self._ask_open(replace(self._first, model=None if warm else self._first.model))
+
+    def action_open_model(self) -> None:
+        """Ask for another model."""
+        name = self._first.model.name if self._first.model else None
+        self.app.push_screen(
+            Form(
+                "Open a model",
+                [Field("model", name or "", "a hub name, a folder or a GGUF file; empty: the demo")],
+                self._run_model,
+            )
+        )
+
+    def _run_model(self, values: dict[str, str]) -> None:
+        old = self._first.model or ModelRequest()
+        model = replace(old, name=values["model"].strip() or None, revision=None)
+        self._first = replace(self._first, model=model)
+        self._ask_open(self._first)
+
+    def action_export(self) -> None:
+        """Ask what to export, and where to."""
+        if self.session is None:
+            self.notify("no model is open", markup=False)
+            return
+        state = self.state
+        selection = Selection(Span(str(state.layer)), Span(str(state.head)))
+        self.app.push_screen(
+            Form(
+                "Export",
+                [
+                    Field("map", state.map, ", ".join(MAPS)),
+                    Field("select", str(selection), "L5H3 q=12 k=0:20; empty: everything"),
+                    Field("variant", state.variant, ", ".join(VARIANTS)),
+                    Field("file", f"{state.map}-L{state.layer}H{state.head}.csv", "csv tsv json npz md tex html svg"),
+                    Field("replace", "no", "yes replaces a file that exists"),
+                ],
+                self._ask_export,
+            )
+        )
+
+    def _ask_export(self, values: dict[str, str]) -> None:
+        path = Path(values["file"]).expanduser()
+        if values["variant"] not in VARIANTS:
+            raise InspectError(
+                "there is no such variant", f"choose one of {', '.join(VARIANTS)}", ExitCode.USAGE
+            )
+        force = values["replace"].strip().lower() in ("y", "yes")
+        if path.exists() and not force:
+            raise InspectError(
+                f"{path} exists already", "write yes under replace, or another name", ExitCode.OUTPUT
+            )
+        request = ExportRequest(
+            values["map"].strip(), parse(values["select"]), format_of(path), values["variant"]  # type: ignore[arg-type]
+        )
+        self._started = time.monotonic()
+        self._exporting.ask((request, path, force))
+
+    def _export(self, asked: tuple[ExportRequest, Path, bool], job: Job) -> tuple[Path, str]:
+        request, path, force = asked
+        session = self.session
+        if session is None:
+            raise InspectError("no model is open", "open one with o", ExitCode.NO_MODEL)
+        export_file(session, request, path, force=force, job=job)
+        return path, command_line(session, request, path)
+
+    def _exported(self, path: Path, command: str) -> None:
+        self._show_detail()
+        self.notify(
+            f"{visible(command)}", title=f"wrote {visible(str(path))}", timeout=8, markup=False
+        )
+
+    def action_copy_row(self) -> None:
+        """Send the cursor's row to the terminal's clipboard, as key, token and value."""
+        lines = [
+            f"{key}\t{visible(self._labels[key])}\t{value!r}" for key, value in self.grid.row_values()
+        ]
+        text = "\n".join(lines)
+        if not lines or len(text.encode()) > _CLIPBOARD_LIMIT:
+            self.notify("the row is too long for a clipboard: export it with e", markup=False)
+            return
+        self.app.copy_to_clipboard(text)
+        self.notify(f"{len(lines)} cells sent to the terminal's clipboard", markup=False)
+
+    def action_cancel(self) -> None:
+        """Stop what runs, or go back to the grid; never quit."""
+        running = [lane for lane in (self._opening, self._exporting) if lane.busy]
+        if running:
+            for lane in running:
+                lane.cancel()
+        elif self.state.view != "grid":
+            self._switch("grid")
+        elif self._mapping.busy or self._heading.busy:
+            self._mapping.cancel()
+            self._heading.cancel()
+            self.notify("stopped", markup=False)
+
+    def action_help(self) -> None:
+        """Show every key."""
+        self.app.push_screen(Help())

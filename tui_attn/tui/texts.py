@@ -1,0 +1,161 @@
+"""What the lines and panes say: plain functions from answers to text and segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from tui_attn.answers import Cell, Check, HeadSummary, ModelInfo, Run
+from tui_attn.progress import Progress
+from tui_attn.render import cells, grid
+from tui_attn.render.grid import Look
+from tui_attn.tui.keys import ACTIONS
+from tui_attn.tui.state import Statistic
+from tui_attn.tui.widgets.panes import Entry
+
+_STRONG = Style(bold=True)
+_QUIET = Style(dim=True)
+_ALARM = Style(bold=True, reverse=True)
+
+
+def status(model: ModelInfo | None, run: Run | None, head_error: float | None) -> tuple[Text, Text]:
+    """The status line: what made the numbers, and whether they hold."""
+    left = Text(" attn-inspect", style=_STRONG)
+    if model is None:
+        return left, Text("no model yet ", style=_QUIET)
+    name = cells.visible(model.name.rstrip("/").rpartition("/")[2] or model.name)
+    left.append(f"  {name}", style=Style(bold=False))
+    precision = model.dtype + (f" {model.quantised}" if model.quantised else "")
+    left.append(f"  {model.device} {precision} {model.kernel}", style=_QUIET)
+    if run is None:
+        return left, Text()
+    count = f"  {len(run.tokens)} tokens"
+    if run.truncated_from is not None:
+        count += f" of {run.truncated_from}"
+    left.append(count)
+    for check in run.checks:
+        if not check.ok:
+            left.append(f"  FAILED {check.name}: {check.error:.0e} {check.note}".rstrip(), style=_ALARM)
+    if run.nan_count:
+        left.append(f"  {run.nan_count} NaN", style=_ALARM)
+    return left, Text(_passed(run.checks, model, head_error) + " ", style=_QUIET)
+
+
+def _passed(checks: Sequence[Check], model: ModelInfo, head_error: float | None) -> str:
+    parts = [_short(check) for check in checks if check.ok]
+    if head_error is not None:
+        parts.append(f"A_eff V = o {head_error:.0e}")
+    parts.insert(1, "decoder" if model.causal else "causal n/a")
+    return "  ".join(parts)
+
+
+def _short(check: Check) -> str:
+    return f"{check.name} {check.error:.0e}" if check.error > 0 else f"{check.name} ok"
+
+
+def detail(
+    labels: Sequence[str], cursor: tuple[int, int], cell: Cell | None, identifiable: str
+) -> tuple[Text, Text]:
+    """The detail line: the cursor's cell in numbers."""
+    if not labels:
+        return Text(), Text()
+    query, key = cursor
+    left = Text(" query ", style=_QUIET)
+    left.append(f"{query} {_trimmed(labels[query])}", style=_STRONG)
+    left.append(" → key ", style=_QUIET)
+    left.append(f"{key} {_trimmed(labels[key])}", style=_STRONG)
+    if cell is None:
+        return left, Text("… ")
+    if not cell.visible:
+        left.append("   not visible to this query", style=_QUIET)
+        return left, Text(identifiable + " ", style=_QUIET)
+    for name, value in (("raw", cell.raw), ("effective", cell.effective), ("null", cell.null)):
+        left.append(f"   {name} ", style=_QUIET)
+        left.append(f"{value:.4f}", style=_STRONG)
+    return left, Text(identifiable + " ", style=_QUIET)
+
+
+def identifiability(cell: Cell) -> str:
+    """Whether this query's attention can be told from its output."""
+    if cell.null_dimension == 0:
+        return f"identifiable ({cell.visible_keys} keys)"
+    return f"not identifiable: null space {cell.null_dimension} of {cell.visible_keys}"
+
+
+def _trimmed(label: str) -> str:
+    return cells.fit(label, 14).rstrip()
+
+
+def layer_entries(
+    layers: int,
+    summaries: dict[int, Sequence[HeadSummary]],
+    statistic: Statistic,
+    width: int,
+    look: Look,
+) -> list[Entry]:
+    """One line a layer: its number, and the heads' statistic as bars."""
+    entries: list[Entry] = []
+    for layer in range(layers):
+        found = summaries.get(layer)
+        values = [statistic.position(summary) for summary in found] if found else []
+        bars = grid.spark(values, max(width - 6, 1), ascii=look.ascii)
+        entries.append([[Segment(f"L{layer:<3} "), Segment(bars, _QUIET)]])
+    return entries
+
+
+def head_entries(
+    summaries: Sequence[HeadSummary],
+    statistic: Statistic,
+    width: int,
+    height: int,
+    look: Look,
+) -> list[Entry]:
+    """One entry a head: identifiability, the statistic and a thumbnail.
+
+    Args:
+        summaries: In the order in which they are listed.
+        statistic: The one that is shown.
+        width: Cells of the pane.
+        height: Lines of an entry.
+        look: How thumbnails are drawn.
+    """
+    return [_head_entry(summary, statistic, width, height, look) for summary in summaries]
+
+
+def _head_entry(
+    summary: HeadSummary, statistic: Statistic, width: int, height: int, look: Look
+) -> Entry:
+    rank = f"{summary.rank}/{summary.visible_keys}"
+    first = f"H{summary.head:<2} {rank:>7} {statistic.text(summary)} "
+    mark = ("id" if summary.identifiable else "not id") if height > 1 else ""
+    second = f"    {mark:>7}       "[: len(first)]
+    thumb_width = max(width - len(first) - 2, 0)
+    picture = grid.thumbnail(summary.thumbnail, thumb_width, height, look) if thumb_width else []
+    lines: Entry = []
+    for number in range(height):
+        text = first if number == 0 else second if number == 1 else " " * len(first)
+        lines.append([Segment(text), *(picture[number] if picture else [])])
+    return lines
+
+
+def footer(width: int) -> Text:
+    """The footer: at most eight keys, as many as fit."""
+    line = Text()
+    for action in ACTIONS:
+        if not action.footer:
+            continue
+        part = f" {action.shown} {action.footer} "
+        if len(line.plain) + len(part) > width:
+            break
+        line.append(f" {action.shown}", style=_STRONG)
+        line.append(f" {action.footer} ", style=_QUIET)
+    return line
+
+
+def progress(phase: Progress, elapsed: float) -> str:
+    """Where a long job is."""
+    steps = f" {phase.done}/{phase.total}" if phase.total else ""
+    return f"{phase.phase}{steps}  {elapsed:.0f} s"

@@ -1,0 +1,125 @@
+"""The text itself, its tokens coloured by one row or column of the map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.segment import Segment
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui_attn.render import cells
+from tui_attn.render.grid import PLAIN, Look
+from tui_attn.render.palette import shade
+from tui_attn.render.scale import NO_LEVEL, Scale
+
+
+class Sentence(ScrollView, inherit_bindings=False):
+    """Tokens in reading order; the cursor's token is the one that looks (or is looked at)."""
+
+    can_focus = True
+    DEFAULT_CSS = "Sentence { scrollbar-size: 0 0; width: 1fr; height: 1fr; }"
+
+    class Moved(Message):
+        """The cursor stands on another token."""
+
+        def can_replace(self, message: Message) -> bool:
+            """Of a burst of moves only the last counts."""
+            return isinstance(message, Sentence.Moved)
+
+    def __init__(self, look: Look, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.look = look
+        self.cursor = 0
+        self._labels: list[str] = []
+        self._values: dict[int, float] = {}
+        self._scale = Scale(0.0, 1.0)
+        self._lines: list[list[int]] = []
+
+    def set_labels(self, labels: Sequence[str], cursor: int) -> None:
+        """The tokens, in order."""
+        self._labels = [cells.visible(label, ascii=self.look.ascii) for label in labels]
+        self.cursor = min(cursor, max(len(labels) - 1, 0))
+        self._values = {}
+        self._wrap()
+
+    def show(self, values: dict[int, float], scale: Scale, cursor: int) -> None:
+        """Colour the tokens by these values; those without one stay plain."""
+        self._values, self._scale, self.cursor = values, scale, cursor
+        self._follow()
+        self.refresh()
+
+    def move(self, lines: int, tokens: int) -> None:
+        """Move the cursor by so many lines and tokens."""
+        if not self._labels:
+            return
+        target = self.cursor + tokens
+        if lines:
+            here = self._line_of(self.cursor)
+            there = min(max(here + lines, 0), len(self._lines) - 1)
+            column = self.cursor - self._lines[here][0]
+            target = min(self._lines[there][0] + column, self._lines[there][-1])
+        target = min(max(target, 0), len(self._labels) - 1)
+        if target != self.cursor:
+            self.cursor = target
+            self._follow()
+            self.refresh()
+            self.post_message(self.Moved())
+
+    @property
+    def page_size(self) -> int:
+        """Lines on one screen."""
+        return max(self.size.height, 1)
+
+    def on_resize(self) -> None:
+        """Another width wraps elsewhere."""
+        self._wrap()
+
+    def _wrap(self) -> None:
+        room = max(self.size.width - 1, 1)
+        self._lines, used = [], room + 1
+        for position, label in enumerate(self._labels):
+            wide = cells.width(label) + 1
+            if used + wide > room:
+                self._lines.append([])
+                used = 0
+            self._lines[-1].append(position)
+            used += wide
+        self.virtual_size = Size(self.size.width, len(self._lines))
+        self._follow()
+        self.refresh()
+
+    def _line_of(self, token: int) -> int:
+        return next(number for number, line in enumerate(self._lines) if line[-1] >= token)
+
+    def _follow(self) -> None:
+        if self._lines:
+            line = self._line_of(self.cursor)
+            y = min(max(self.scroll_offset.y, line - self.size.height + 1), line)
+            self.scroll_to(0, max(y, 0), animate=False, force=True)
+
+    def render_line(self, y: int) -> Strip:
+        """One line of tokens."""
+        base, number = self.rich_style, self.scroll_offset.y + y
+        if number >= len(self._lines):
+            return Strip.blank(self.size.width, base)
+        ramp = self.look.colours.ramp(self._scale.signed)
+        segments = []
+        for token in self._lines[number]:
+            value = self._values.get(token, np.nan)
+            level = int(self._scale.levels(np.array([value]), len(ramp))[0])
+            style = PLAIN if level == NO_LEVEL or not self.look.colour else ramp.styles[level]
+            text = self._labels[token]
+            if not self.look.colour and value == value:  # value and sign without colour
+                mark = shade(float(self._scale.positions(np.array([value]))[0]), ascii=self.look.ascii)
+                gap = "-" if value < 0 and mark != " " else mark
+            else:
+                gap = " "
+            if token == self.cursor:
+                style = self.look.cursor
+            segments += [Segment(text, base + style), Segment(gap, base)]
+        room = self.size.width
+        return Strip(segments).adjust_cell_length(room, base)
