@@ -189,7 +189,7 @@ class FakeSession:
             share = (head * 5 + layer) % 7 / 7
             found.append(
                 HeadSummary(
-                    layer, head, 32, n, max(n - 32, 0), n <= 32, share, 1 - share, share / 2,
+                    layer, head, min(32, n), n, max(n - 32, 0), n <= 32, share, 1 - share, share / 2,
                     0.25, share / 3, 0.1, 0.9, 1e-7, raw[:24, :24],
                 )
             )  # fmt: skip

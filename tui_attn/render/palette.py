@@ -19,8 +19,10 @@ _MAGMA = (16, 17, 18, 54, 90, 126, 161, 167, 209, 216, 222, 229)
 _VIRIDIS = (53, 55, 57, 60, 30, 67, 36, 108, 41, 114, 184, 227)
 _CIVIDIS = (17, 19, 60, 242, 245, 144, 185, 227)
 _GREYS = (16, 235, 239, 242, 246, 181, 224, 231)
-_PUOR = (53, 55, 97, 103, 146, 189, 231, 230, 222, 215, 172, 130, 94)
-_RDBU = (19, 25, 67, 74, 152, 189, 231, 224, 216, 173, 167, 124, 88)
+# Signed ramps with black in the middle: a cell near zero is quiet on a dark screen. Blue against
+# orange and purple against green are told apart with every kind of colour-blindness.
+_BLUE_ORANGE = (159, 117, 75, 32, 25, 17, 16, 52, 94, 130, 172, 214, 229)
+_PURPLE_GREEN = (225, 183, 141, 133, 91, 53, 16, 22, 28, 34, 76, 118, 193)
 _VIK = (18, 19, 24, 31, 74, 152, 231, 223, 180, 173, 130, 88, 52)
 
 _SHADES = " ░▒▓█"
@@ -112,9 +114,9 @@ class ColourMap:
 
 
 COLOUR_MAPS = (
-    ColourMap("magma", Ramp(_MAGMA), Ramp(_PUOR)),
-    ColourMap("cividis", Ramp(_CIVIDIS), Ramp(_PUOR)),
-    ColourMap("viridis", Ramp(_VIRIDIS), Ramp(_RDBU)),
+    ColourMap("magma", Ramp(_MAGMA), Ramp(_BLUE_ORANGE)),
+    ColourMap("cividis", Ramp(_CIVIDIS), Ramp(_BLUE_ORANGE)),
+    ColourMap("viridis", Ramp(_VIRIDIS), Ramp(_PURPLE_GREEN)),
     ColourMap("greys", Ramp(_GREYS), Ramp(_VIK)),
 )
 """In the order of the key `c`; the first is the default."""

@@ -48,7 +48,8 @@ def _passed(checks: Sequence[Check], model: ModelInfo, head_error: float | None)
     parts = [_short(check) for check in checks if check.ok]
     if head_error is not None:
         parts.append(f"A_eff V = o {head_error:.0e}")
-    parts.insert(1, "decoder" if model.causal else "causal n/a")
+    if not model.causal:
+        parts.insert(1, "causal n/a")
     return "  ".join(parts)
 
 

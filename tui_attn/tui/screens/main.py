@@ -43,10 +43,10 @@ from tui_attn.tui.state import LABEL_MODES, STATISTICS, ViewState, find, unit_la
 from tui_attn.tui.widgets.grid import AttentionGrid
 from tui_attn.tui.widgets.lines import Line
 from tui_attn.tui.widgets.loading import Loading
-from tui_attn.tui.widgets.map_view import MapView
 from tui_attn.tui.widgets.mosaic import Mosaic
 from tui_attn.tui.widgets.panes import Pane
 from tui_attn.tui.widgets.sentence import Sentence
+from tui_attn.tui.widgets.titled import Titled
 
 _CELL_MAPS = [name for name, spec in MAPS.items() if spec.window is not None]
 _CLIPBOARD_LIMIT = 70_000
@@ -79,6 +79,9 @@ class MainScreen(Screen[None]):
         self.summaries: dict[int, list[HeadSummary]] = {}
         self.cell: Cell | None = None
         self._labels: list[str] = []
+        self._maps = [Titled(AttentionGrid(look), id=name) for name in ("first", "second")]
+        self._wall = Titled(Mosaic(look), id="mosaic")
+        self._reading = Titled(Sentence(look), id="sentence")
         self._opening = Lane(self, "open", self._open, self._unexpected)
         self._mapping = Lane(self, "map", self._with_session(compute_map), self._unexpected)
         self._detailing = Lane(self, "detail", self._with_session(compute_detail), self._unexpected)
@@ -93,10 +96,9 @@ class MainScreen(Screen[None]):
             yield Pane(id="layers")
             yield Pane(id="heads")
             yield Loading(id="loading", ascii=self.look.ascii)
-            yield MapView(self.look, id="first")
-            yield MapView(self.look, id="second")
-            yield Mosaic(self.look, id="mosaic")
-            yield Sentence(self.look, id="sentence")
+            yield from self._maps
+            yield self._wall
+            yield self._reading
         yield Static("", id="too-small", markup=False)
         yield Line(id="detail")
         yield Line(id="footer")
@@ -111,18 +113,13 @@ class MainScreen(Screen[None]):
     # --- parts -----------------------------------------------------------------------------------
 
     @property
-    def _first_view(self) -> MapView:
-        return self.query_one("#first", MapView)
-
-    @property
-    def _views(self) -> list[MapView]:
-        views = [self._first_view]
-        return [*views, self.query_one("#second", MapView)] if self.state.split else views
+    def _shown_maps(self) -> list[Titled[AttentionGrid]]:
+        return self._maps if self.state.split else self._maps[:1]
 
     @property
     def grid(self) -> AttentionGrid:
         """The first grid; the second follows its cursor."""
-        return self._first_view.grid
+        return self._maps[0].body
 
     @property
     def _statistic_text(self) -> str:
@@ -168,7 +165,8 @@ class MainScreen(Screen[None]):
         state.head = min(state.head, model.heads - 1)
         state.head_order = list(range(model.heads))
         self.query_one(Loading).end()
-        self.query_one(Mosaic).start(model.layers, model.heads, (state.layer, state.head))
+        self._wall.body.start(model.layers, model.heads, (state.layer, state.head))
+        self._wall.title.show(" All heads · raw attention", "columns heads, rows layers; enter opens ")
         self._relabel()
         self._show_view()
         self._show_panes()
@@ -281,21 +279,21 @@ class MainScreen(Screen[None]):
         state = self.state
         if (request.layer, request.head, request.maps) != (state.layer, state.head, state.maps):
             return
-        for number, (view, name) in enumerate(zip(self._views, state.maps, strict=True)):
+        for number, (view, name) in enumerate(zip(self._shown_maps, state.maps, strict=True)):
             if answer.pictures:
-                view.grid.show_overview(answer.pictures[number], answer.scale)
+                view.body.show_overview(answer.pictures[number], answer.scale)
             else:
-                view.grid.show(answer.windows[number], answer.scale)
+                view.body.show(answer.windows[number], answer.scale)
             note = " sampled" if answer.sampled_rows else ""
             left_out = " without special" if state.without_special else ""
             spec = get(name)
             variant = f" ({state.variant})" if spec.has_variants else ""
-            caption = view.grid.caption
+            caption = view.body.caption
             where = f" {spec.title}{variant} · L{state.layer} H{state.head}"
-            view.title.show(
-                where + (f" · {caption}" if caption else ""),
-                f"scale {answer.scale.legend()}{left_out}{note} ",
-            )
+            scale = f"scale {answer.scale.legend()}{left_out}{note} "
+            view.title.show(where + (f" · {caption}" if caption else ""), scale)
+            if view is self._maps[0]:
+                self._reading.title.show(where, scale)
         self._show_sentence()
         self._ask_cell()
 
@@ -307,7 +305,7 @@ class MainScreen(Screen[None]):
     def _show_heads(self, request: HeadsRequest, summaries: list[HeadSummary]) -> None:
         if request.variant == self.state.variant:
             self.summaries[request.layer] = summaries
-            self.query_one(Mosaic).add(summaries)
+            self._wall.body.add(summaries)
             self._show_panes()
             self._show_lines()
         self._ask_heads()
@@ -331,7 +329,7 @@ class MainScreen(Screen[None]):
         room = max(heads.size.height - 1, 1) // max(len(found), 1)
         listed = [found[head] for head in order]
         heads.show(
-            f"Heads of L{state.layer}  rank  {statistic.title}",
+            f"L{state.layer} heads rank {statistic.title}",
             texts.head_entries(
                 listed, statistic, heads.size.width, min(max(room, 1), 3), self.look
             ),
@@ -360,7 +358,7 @@ class MainScreen(Screen[None]):
     def _show_sentence(self) -> None:
         if self.state.view != "text":
             return
-        grid, sentence = self.grid, self.query_one(Sentence)
+        grid, sentence = self.grid, self._reading.body
         query, key = grid.cursor
         window = grid.window
         values: dict[int, float] = {}
@@ -378,10 +376,10 @@ class MainScreen(Screen[None]):
             return
         tokens = self.session.run.tokens
         self._labels = unit_labels(tokens, self.state.unit, self.state.labels)
-        for view in (self._first_view, self.query_one("#second", MapView)):
-            view.grid.set_axes(self._labels)
+        for view in self._maps:
+            view.body.set_axes(self._labels)
         along = 0 if self.state.along == "query" else 1
-        self.query_one(Sentence).set_labels(self._labels, self.grid.cursor[along])
+        self._reading.body.set_labels(self._labels, self.grid.cursor[along])
         self._changed()
 
     def _changed(self) -> None:
@@ -402,13 +400,14 @@ class MainScreen(Screen[None]):
         message.display = tiny
         message.update(f"{wide}x{high} is too small: 80x24 shows everything")
         self.query_one("#body").display = not tiny
-        self.query_one("#layers").display = wide >= 64
-        self.query_one("#heads").display = wide >= 52
+        crowded = self.state.split and view == "grid" and wide < 110
+        self.query_one("#layers").display = wide >= 64 and not crowded
+        self.query_one("#heads").display = wide >= 52 and not crowded
         self.query_one(Loading).display = loading
-        self._first_view.display = ready and view == "grid"
-        self.query_one("#second").display = ready and view == "grid" and self.state.split
-        self.query_one(Mosaic).display = ready and view == "mosaic"
-        self.query_one(Sentence).display = ready and view == "text"
+        self._maps[0].display = ready and view == "grid"
+        self._maps[1].display = ready and view == "grid" and self.state.split
+        self._wall.display = ready and view == "mosaic"
+        self._reading.display = ready and view == "text"
         self.query_one("#detail").display = high >= 10
         self.query_one("#footer").display = high >= 12
 
@@ -416,8 +415,8 @@ class MainScreen(Screen[None]):
     def _main_widget(self) -> Widget:
         view = self.state.view
         if view == "mosaic":
-            return self.query_one(Mosaic)
-        return self.query_one(Sentence) if view == "text" else self.grid
+            return self._wall.body
+        return self._reading.body if view == "text" else self.grid
 
     def on_resize(self) -> None:
         """Panes drop away where there is no room for them."""
@@ -460,9 +459,9 @@ class MainScreen(Screen[None]):
 
     @on(AttentionGrid.CursorMoved)
     def _cursor_moved(self, message: AttentionGrid.CursorMoved) -> None:
-        for view in self._views:
-            if view.grid is not message.sender:
-                view.grid.move_to(*message.sender.cursor, notify=False)
+        for view in self._shown_maps:
+            if view.body is not message.sender:
+                view.body.move_to(*message.sender.cursor, notify=False)
         if message.sender is not self.grid:
             self.grid.move_to(*message.sender.cursor, notify=False)
         self._show_detail()
@@ -472,7 +471,7 @@ class MainScreen(Screen[None]):
     @on(Sentence.Moved)
     def _sentence_moved(self) -> None:
         query, key = self.grid.cursor
-        token = self.query_one(Sentence).cursor
+        token = self._reading.body.cursor
         self.grid.move_to(*((token, key) if self.state.along == "query" else (query, token)))
 
     @on(Pane.Chosen)
@@ -526,7 +525,7 @@ class MainScreen(Screen[None]):
         state.beside = "attention" if state.map == "effective" else "effective"
         state.view = "grid"
         self._show_view()
-        second = self.query_one("#second", MapView).grid
+        second = self._maps[1].body
         second.zoom = self.grid.zoom
         second.look = self.grid.look
         second.set_axes(self._labels)
@@ -545,9 +544,9 @@ class MainScreen(Screen[None]):
         """Nearer or farther."""
         place = ZOOMS.index(self.grid.zoom) + step
         zoom = ZOOMS[min(max(place, 0), len(ZOOMS) - 1)]
-        for view in (self._first_view, self.query_one("#second", MapView)):
-            view.grid.clear()
-            view.grid.set_zoom(zoom)
+        for view in self._maps:
+            view.body.clear()
+            view.body.set_zoom(zoom)
         self._ask_map()
 
     def action_statistic(self) -> None:
@@ -574,14 +573,14 @@ class MainScreen(Screen[None]):
         if self.state.view == "mosaic":
             self._switch("grid")
             return
-        mosaic = self.query_one(Mosaic)
+        mosaic = self._wall.body
         mosaic.move(self.state.layer - mosaic.cursor[0], self.state.head - mosaic.cursor[1])
         self._switch("mosaic")
 
     def action_open_here(self) -> None:
         """Open the head under the mosaic's cursor."""
         if self.state.view == "mosaic":
-            layer, head = self.query_one(Mosaic).cursor
+            layer, head = self._wall.body.cursor
             self._switch("grid")
             self._go(layer, head)
 
@@ -608,8 +607,8 @@ class MainScreen(Screen[None]):
             numbers[place] if to_words else numbers.index(place) for place in self.grid.cursor
         )
         self._relabel()
-        for view in self._views:
-            view.grid.move_to(cursor[0], cursor[1], notify=False)
+        for view in self._shown_maps:
+            view.body.move_to(cursor[0], cursor[1], notify=False)
         self._changed()
 
     def action_labels(self) -> None:
@@ -629,10 +628,10 @@ class MainScreen(Screen[None]):
         self.state.colours = (self.state.colours + 1) % len(COLOUR_MAPS)
         self.look = replace(self.look, colours=COLOUR_MAPS[self.state.colours])
         self.notify(f"colours: {self.look.colours.name}", markup=False)
-        for view in (self._first_view, self.query_one("#second", MapView)):
-            view.grid.look = self.look
-            view.grid.refresh()
-        mosaic, sentence = self.query_one(Mosaic), self.query_one(Sentence)
+        for view in self._maps:
+            view.body.look = self.look
+            view.body.refresh()
+        mosaic, sentence = self._wall.body, self._reading.body
         mosaic.look = sentence.look = self.look
         sentence.refresh()
         for found in self.summaries.values():

@@ -18,10 +18,13 @@ from tui_attn.tui.keys import ACTIONS
 
 _INTRODUCTION = """\
 Rows are queries (tokens that look), columns are keys (tokens looked at).
-Raw attention is what the head gives each key. Effective attention is the part of it that can
-matter for the head's output; it is signed and need not sum to 1. Null attention is the rest: the
-values turn it into zero. They differ as soon as more keys are visible than the head is wide
-(rank/keys in the heads pane), or when tokens have equal values.
+
+Raw attention is what the head gives each key. Effective attention is the part of it that can \
+matter for the head's output; it is signed and need not sum to 1. Null attention is the rest: the \
+values turn it into zero.
+
+They differ as soon as more keys are visible than the head is wide (rank/keys in the heads \
+pane), or when tokens have equal values.
 """
 
 
