@@ -92,7 +92,7 @@ class FakeSession:
         visible = k <= q if self.model.causal else np.ones_like(logits, dtype=bool)
         raw = np.exp(logits) * visible
         raw /= raw.sum(1, keepdims=True)
-        null = 0.5 * raw * np.sin(k + q + layer) + 0.2 * raw
+        null = 1.2 * raw * np.sin(k + q + layer) + 0.2 * raw
         cells = {"attention": raw, "null": null, "effective": raw - null}[name]
         return np.where(visible, cells, np.nan)
 

@@ -26,6 +26,9 @@ def status(model: ModelInfo | None, run: Run | None, head_error: float | None) -
     left = Text(" attn-inspect", style=_STRONG)
     if model is None:
         return left, Text("no model yet ", style=_QUIET)
+    for alarm in _alarms(run):  # first, so that a narrow screen never cuts them away
+        left.append("  ")
+        left.append(alarm, style=_ALARM)
     name = cells.visible(model.name.rstrip("/").rpartition("/")[2] or model.name)
     left.append(f"  {name}", style=Style(bold=False))
     precision = model.dtype + (f" {model.quantised}" if model.quantised else "")
@@ -36,12 +39,18 @@ def status(model: ModelInfo | None, run: Run | None, head_error: float | None) -
     if run.truncated_from is not None:
         count += f" of {run.truncated_from}"
     left.append(count)
-    for check in run.checks:
-        if not check.ok:
-            left.append(f"  FAILED {check.name}: {check.error:.0e} {check.note}".rstrip(), style=_ALARM)
-    if run.nan_count:
-        left.append(f"  {run.nan_count} NaN", style=_ALARM)
     return left, Text(_passed(run.checks, model, head_error) + " ", style=_QUIET)
+
+
+def _alarms(run: Run | None) -> list[str]:
+    if run is None:
+        return []
+    failed = [
+        f"FAILED {check.name}: {check.error:.0e} {check.note}".rstrip()
+        for check in run.checks
+        if not check.ok
+    ]
+    return [*failed, f"{run.nan_count} NaN"] if run.nan_count else failed
 
 
 def _passed(checks: Sequence[Check], model: ModelInfo, head_error: float | None) -> str:
@@ -74,16 +83,19 @@ def detail(
         left.append("   not visible to this query", style=_QUIET)
         return left, Text(identifiable + " ", style=_QUIET)
     for name, value in (("raw", cell.raw), ("effective", cell.effective), ("null", cell.null)):
-        left.append(f"   {name} ", style=_QUIET)
-        left.append(f"{value:.4f}", style=_STRONG)
+        left.append(f"  {name} ", style=_QUIET)
+        left.append(f"{value:.3f}", style=_STRONG)
     return left, Text(identifiable + " ", style=_QUIET)
 
 
-def identifiability(cell: Cell) -> str:
-    """Whether this query's attention can be told from its output."""
-    if cell.null_dimension == 0:
-        return f"identifiable ({cell.visible_keys} keys)"
-    return f"not identifiable: null space {cell.null_dimension} of {cell.visible_keys}"
+def identifiability(cell: Cell, width: int) -> str:
+    """Whether this query's attention can be told from its output, short on narrow screens."""
+    dimension, keys = cell.null_dimension, cell.visible_keys
+    if width < 110:
+        return f"null {dimension}/{keys}" if dimension else "identifiable"
+    if dimension == 0:
+        return f"identifiable yes: {keys} keys, no null space"
+    return f"identifiable no: null space {dimension} of {keys}"
 
 
 def _trimmed(label: str) -> str:

@@ -55,6 +55,7 @@ _CLIPBOARD_LIMIT = 70_000
 class MainScreen(Screen[None]):
     """Everything that is not a dialog. See `app.InspectApp` for the arguments."""
 
+    AUTO_FOCUS = ""  # the map takes the focus when it is there
     BINDINGS = bindings()  # type: ignore[assignment]
 
     def __init__(
@@ -171,7 +172,7 @@ class MainScreen(Screen[None]):
         self._show_view()
         self._show_panes()
         self._show_lines()
-        if self.focused is None or self.focused is self.query_one(Loading):
+        if self.focused is None:
             self._main_widget.focus()
 
     # --- answers ---------------------------------------------------------------------------------
@@ -290,7 +291,7 @@ class MainScreen(Screen[None]):
             variant = f" ({state.variant})" if spec.has_variants else ""
             caption = view.body.caption
             where = f" {spec.title}{variant} · L{state.layer} H{state.head}"
-            scale = f"scale {answer.scale.legend()}{left_out}{note} "
+            scale = f"{answer.scale.legend()}{left_out}{note} "
             view.title.show(where + (f" · {caption}" if caption else ""), scale)
             if view is self._maps[0]:
                 self._reading.title.show(where, scale)
@@ -352,7 +353,7 @@ class MainScreen(Screen[None]):
         if self.session is None:
             line.show("")
             return
-        told = texts.identifiability(self.cell) if self.cell else ""
+        told = texts.identifiability(self.cell, self.size.width) if self.cell else ""
         line.show(*texts.detail(self._labels, self.grid.cursor, self.cell, told))
 
     def _show_sentence(self) -> None:

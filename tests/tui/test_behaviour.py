@@ -1,0 +1,249 @@
+"""Loading, cancelling, failing, resizing: what happens around the keys."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import HOSTILE, FakeSession
+from tests.tui.conftest import TEXT, main, make_app, settle
+from tui_attn.answers import ModelRequest
+from tui_attn.config import Settings
+from tui_attn.errors import ExitCode, InspectError
+from tui_attn.render.cells import width
+from tui_attn.tui.app import InspectApp
+from tui_attn.tui.screens.pages import ErrorPage, Help
+from tui_attn.tui.widgets.grid import AttentionGrid
+from tui_attn.tui.widgets.loading import Loading
+
+
+async def test_keys_work_while_the_model_loads_and_escape_stops_it() -> None:
+    gate = threading.Event()
+
+    def slow(request, job):
+        job.report("reading the weights", 1, 2)
+        while not gate.wait(0.01):
+            job.check()
+        return FakeSession()
+
+    app = InspectApp(ModelRequest(), TEXT, Settings(colour="256"), slow)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause(0.05)
+        screen = main(pilot)
+        assert screen.query_one(Loading).display
+        assert "reading the weights" in str(screen.query_one(Loading).render())
+        for key in ("]", "m", "2", "j", "w", "x", "s", "s", "y", "e", "n", "v"):
+            await pilot.press(key)
+        await pilot.press("?")
+        assert isinstance(app.screen, Help)
+        await pilot.press("escape", "escape")
+        await settle(pilot)
+        assert not screen.query_one(Loading).display
+        assert screen.session is None
+        gate.set()
+        await pilot.press("t", "enter")
+        await settle(pilot)
+        assert screen.session is not None
+        assert screen.query_one(Loading)._timer is None  # nothing moves on an idle screen
+
+
+@pytest.mark.parametrize(
+    "error,words",
+    [
+        (InspectError("there is no model x", "check it", ExitCode.NO_MODEL), "there is no model x"),
+        (ValueError("boom \x1b[2J"), "unexpected error: ValueError"),
+    ],
+)
+async def test_a_model_that_fails_is_a_sentence_and_can_be_tried_again(error, words) -> None:
+    attempts = []
+
+    def failing(request, job):
+        attempts.append(request)
+        if len(attempts) == 1:
+            raise error
+        return FakeSession()
+
+    log = Path("attn-inspect.log")
+    app = InspectApp(ModelRequest(), TEXT, Settings(colour="256"), failing, log=log)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, ErrorPage)
+        shown = "".join(str(widget.render()) for widget in app.screen.query("Static"))
+        assert words in shown
+        assert "\x1b" not in shown
+        await pilot.press("d")
+        assert "attn-inspect.log" in str(app.screen.query_one("#error-details").render())
+        await pilot.press("r")
+        await settle(pilot)
+        assert main(pilot).session is not None
+
+
+async def test_answers_about_an_older_text_are_dropped(start) -> None:
+    session = FakeSession()
+    async with start(session) as pilot:
+        screen = main(pilot)
+        session.gate.clear()
+        await pilot.press("]")
+        await pilot.pause()
+        assert screen._mapping.busy
+        screen.run_number += 1  # another text has been opened meanwhile
+        before = screen.grid.window
+        session.gate.set()
+        await settle(pilot)
+        assert screen.grid.window is before
+
+
+async def test_held_down_keys_cost_one_computation_at_a_time(start) -> None:
+    session = FakeSession(heads=40)
+    async with start(session) as pilot:
+        screen = main(pilot)
+        session.gate.clear()
+        before = session.windows
+        for _ in range(30):
+            await pilot.press("]")
+        session.gate.set()
+        await settle(pilot)
+        assert screen.grid.window.head == 30
+        assert session.windows - before < 20
+
+
+async def test_a_cursor_move_repaints_cells_and_labels_only(start) -> None:
+    async with start(size=(120, 40)) as pilot:
+        grid = main(pilot).grid
+        painted = []
+        original = grid.refresh
+
+        def watch(*regions, **options):
+            painted.append(regions)
+            return original(*regions, **options)
+
+        grid.refresh = watch
+        await pilot.press("j", "l")
+        await settle(pilot)
+        assert painted
+        assert all(regions for regions in painted), "the whole grid was repainted"
+        assert sum(region.area for regions in painted for region in regions) < 150
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(colour="256"), Settings(colour="none"), Settings(colour="16", ascii=True)],
+    ids=["256", "none", "ascii"],
+)
+async def test_every_line_has_the_width_of_the_screen_whatever_the_tokens(
+    start, causal: bool, settings: Settings
+) -> None:
+    session = FakeSession(words=HOSTILE * 3, causal=causal)
+    async with start(session, (90, 30), settings=settings) as pilot:
+        screen = main(pilot)
+        for key in ("2", "-", "-", "-", "+", "+", "+", "r", "r"):
+            await pilot.press(key)
+            await settle(pilot)
+            grid = screen.grid
+            for y in range(grid.size.height):
+                strip = grid.render_line(y)
+                text = "".join(segment.text for segment in strip)
+                assert width(text) == grid.size.width
+                assert all(sign not in text for sign in "\x1b\t\n\u200b\u202e\u200d")
+                if settings.ascii:
+                    assert all(" " <= sign <= "~" for sign in text)
+
+
+async def test_hidden_cells_are_blank_and_the_sign_needs_no_colour(start) -> None:
+    session = FakeSession(causal=True)
+    async with start(session, settings=Settings(colour="none")) as pilot:
+        grid = main(pilot).grid
+        await pilot.press("2")
+        await settle(pilot)
+        row = "".join(segment.text for segment in grid.render_line(grid.header_lines))
+        assert row[grid.label_width + 4 :].strip() == ""
+        await pilot.press("-")
+        await settle(pilot)
+        drawn = "".join(
+            segment.text for y in range(18) for segment in grid.render_line(y + grid.header_lines)
+        )
+        assert "-" in drawn
+
+
+@pytest.mark.parametrize("keys", ["", "s", "m", "v", "-,-,-"])
+async def test_any_size_and_back(start, keys: str) -> None:
+    async with start(FakeSession(length=60), (200, 50)) as pilot:
+        for key in filter(None, keys.split(",")):
+            await pilot.press(key)
+        for size in ((250, 70), (79, 23), (40, 12), (20, 5), (3, 2), (1, 1), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.press("j", "l")
+            await settle(pilot)
+        screen = main(pilot)
+        assert screen.query_one("#layers").display == (keys != "s")
+        await pilot.press("escape", "G", "end")
+        await settle(pilot)
+
+
+async def test_a_screen_that_is_too_small_says_so(start) -> None:
+    async with start(size=(20, 6)) as pilot:
+        text = str(main(pilot).query_one("#too-small").render())
+        assert "80x24" in text
+
+
+async def test_a_long_text_asks_for_what_is_seen_only(start) -> None:
+    session = FakeSession(length=900)
+    async with start(session, (100, 30)) as pilot:
+        grid = main(pilot).grid
+        assert grid.window.values.size < 100 * 100
+        await pilot.press("G", "end")
+        await settle(pilot)
+        assert grid.cursor == (901, 901)
+        assert grid.window.rows[1] == 902
+        text = "".join(segment.text for segment in grid.render_line(grid.size.height - 1))
+        assert "·" not in text
+        assert "[SEP]" in text
+
+
+async def test_failed_checks_are_never_cut_away(start) -> None:
+    from dataclasses import replace
+
+    from tui_attn.answers import Check
+
+    session = FakeSession(name="a-very-long-name-of-a-model-that-takes-all-the-room")
+    analyse = session.analyse
+
+    def failing(*args, **kwargs):
+        checks = (Check("A V = o", False, 0.5, 1e-4),)
+        session.run = replace(analyse(*args, **kwargs), checks=checks)
+        return session.run
+
+    session.analyse = failing
+    async with start(session, (80, 24)) as pilot:
+        shown = str(main(pilot).query_one("#status").render())
+        assert "FAILED A V = o" in shown
+
+
+async def test_the_status_line_says_what_made_the_numbers(start) -> None:
+    async with start(size=(200, 50)) as pilot:
+        text = main(pilot).query_one("#status").text
+        for part in ("fake-model", "cpu float32 sdpa", "20 tokens", "row sums", "A V = o 3e-07"):
+            assert part in text
+        assert "A_eff V = o 1e-07" in text
+
+
+async def test_an_error_while_exporting_is_a_sentence(start, here: Path) -> None:
+    async with start() as pilot:
+        await pilot.press("e")
+        pilot.app.screen.query_one("#field-file").value = "no/such/folder/file.csv"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, ErrorPage)
+        assert list(here.iterdir()) == []
+
+
+def test_the_grid_is_not_a_data_table() -> None:
+    from textual.scroll_view import ScrollView
+    from textual.widgets import DataTable
+
+    assert issubclass(AttentionGrid, ScrollView)
+    assert not issubclass(AttentionGrid, DataTable)
+    assert make_app() is not None
