@@ -23,7 +23,19 @@ from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import get
 from tui_attn.progress import Job
 
-HOSTILE = ["[/INST]", "[red]", "\x1b[2J", "\t", "\u200b", "日本", "👨‍👩‍👧‍👦", "\u202e", "=1+1", "a|b", "<script>"]
+HOSTILE = [
+    "[/INST]",
+    "[red]",
+    "\x1b[2J",
+    "\t",
+    "\u200b",
+    "日本",
+    "👨‍👩‍👧‍👦",
+    "\u202e",
+    "=1+1",
+    "a|b",
+    "<script>",
+]
 
 
 class FakeSession:
@@ -41,7 +53,18 @@ class FakeSession:
     ) -> None:
         self._words, self._length = words, length
         self.model = ModelInfo(
-            name, "fake", layers, heads, heads, 32, 32 * heads, "cpu", "float32", "sdpa", causal, 512
+            name,
+            "fake",
+            layers,
+            heads,
+            heads,
+            32,
+            32 * heads,
+            "cpu",
+            "float32",
+            "sdpa",
+            causal,
+            512,
         )
         self.gate = threading.Event()
         self.gate.set()
@@ -80,7 +103,9 @@ class FakeSession:
     def _edges(self, unit: Unit) -> list[int]:
         tokens = self.run.tokens
         starts = [
-            i for i, t in enumerate(tokens) if unit == "token" or i == 0 or t.word != tokens[i - 1].word
+            i
+            for i, t in enumerate(tokens)
+            if unit == "token" or i == 0 or t.word != tokens[i - 1].word
         ]
         return [*starts, len(tokens)]
 
@@ -189,10 +214,23 @@ class FakeSession:
             share = (head * 5 + layer) % 7 / 7
             found.append(
                 HeadSummary(
-                    layer, head, min(32, n), n, max(n - 32, 0), n <= 32, share, 1 - share, share / 2,
-                    0.25, share / 3, 0.1, 0.9, 1e-7, raw[:24, :24],
+                    layer=layer,
+                    head=head,
+                    rank=min(32, n),
+                    visible_keys=n,
+                    null_dimension=max(n - 32, 0),
+                    identifiable=n <= 32,
+                    null_share=share,
+                    correlation=1 - share,
+                    entropy=share / 2,
+                    negative_share=0.25,
+                    first_token_share=share / 3,
+                    row_sum_min=0.1,
+                    row_sum_max=0.9,
+                    output_error=1e-7,
+                    thumbnail=raw[:24, :24],
                 )
-            )  # fmt: skip
+            )
         return found
 
     def provenance(self) -> dict[str, object]:

@@ -40,7 +40,7 @@ def test_what_cannot_be_read_is_a_usage_error(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["6", "-7", "9:12", "3:3", "0,6"])
 def test_what_is_not_there_is_a_usage_error_that_says_what_is(text: str) -> None:
-    with pytest.raises(InspectError, match="layers count from 0 to 5|no layer") as caught:
+    with pytest.raises(InspectError, match=r"layers count from 0 to 5|no layer") as caught:
         Span(text).resolve(6, "layer")
     assert caught.value.code == ExitCode.USAGE
 

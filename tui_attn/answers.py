@@ -284,4 +284,3 @@ class Inspector(Protocol):
     def provenance(self) -> dict[str, object]:
         """What is needed to make the numbers again: model, revision, text hash, versions, dtype."""
         ...
-

@@ -1,4 +1,4 @@
-"""The command line: reads it, sets the environment that libraries look at, and maps errors to exit codes.
+"""The command line: its options, the environment that libraries read, errors -> exit codes.
 
 Nothing heavy is imported before it is known that a model or a screen is needed.
 """
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from tui_attn.answers import VARIANTS, ModelRequest
-from tui_attn.config import Settings
+from tui_attn.config import Colour, Settings
 from tui_attn.errors import Cancelled, ExitCode, InspectError
 
 _COMMANDS = ("export", "heads", "maps", "models", "doctor")
@@ -82,9 +82,7 @@ def _run(arguments: list[str]) -> int:
     request = _model_request(options)
     if command is None:
         return commands.screen(request, text, options.pair, _settings(options))
-    headless = commands.Headless(
-        request, text, options.pair, options.max_tokens, options.tolerance
-    )
+    headless = commands.Headless(request, text, options.pair, options.max_tokens, options.tolerance)
     map_name = "heads" if command == "heads" else options.map
     selection = commands.selection(options.select, options.layer, options.head)
     return commands.export(
@@ -115,8 +113,15 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     if command == "doctor":
         parser.set_defaults(colour="auto", offline=True)
         return parser
-    add("model", nargs="?", metavar="MODEL", help="a hub name, a folder or a GGUF file; none: the demo")
-    add("text", nargs="?", metavar="TEXT", help="the text; - reads standard input; none: the demo's")
+    add(
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help="a hub name, a folder or a GGUF file; none: the demo",
+    )
+    add(
+        "text", nargs="?", metavar="TEXT", help="the text; - reads standard input; none: the demo's"
+    )
     add("--text-file", metavar="F", help="read the text from a file (- for standard input)")
     add("--pair", metavar="TEXT", help="a second text, for models that read two")
     add("--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16"))
@@ -126,7 +131,12 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     add("--allow-pickle", action="store_true", help="read weights that can run code")
     add("--max-tokens", type=_positive, metavar="N", help="cut the text to N tokens")
     add("--variant", default="output", choices=VARIANTS, help="which effective attention")
-    add("--tolerance", type=float, metavar="T", help="singular values below T x the largest are zero")
+    add(
+        "--tolerance",
+        type=float,
+        metavar="T",
+        help="singular values below T x the largest are zero",
+    )
     add(
         "--color",
         dest="colour",
@@ -187,7 +197,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     )
 
 
-def _colour(choice: str) -> str:
+def _colour(choice: Colour) -> Colour:
     """`auto` as the environment says: SSH forwards no COLORTERM, so 256 is the usual case."""
     if choice != "auto":
         return choice

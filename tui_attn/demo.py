@@ -1,5 +1,7 @@
-"""The packaged demo: its name and its text (longer than 32 tokens, where attention stops being
-identifiable for a head width of 32)."""
+"""The packaged demo: its name and its text.
+
+The text has more than 32 tokens, where attention stops being identifiable for a head width of 32.
+"""
 
 from __future__ import annotations
 

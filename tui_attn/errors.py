@@ -42,5 +42,5 @@ class InspectError(Exception):
         return f"{self.title}; {self.hint}." if self.hint else f"{self.title}."
 
 
-class Cancelled(Exception):  # noqa: N818 - a wish, not an error
+class Cancelled(Exception):
     """Somebody asked a running job to stop."""

@@ -1,8 +1,9 @@
 """The one language for "which numbers": `L5H3 q=12 k=0:20`.
 
 A selection names layers (`L5`, `L0:3`, `L*`), heads (`H3`, `H0,2`), queries (`q=12`) and keys
-(`k=0:20`), in any order, each at most once; what is not named is everything. Ranges are half-open as
-in Python, counts start at 0, and a negative number counts from the end (`q=-1` is the last token).
+(`k=0:20`), in any order, each at most once; what is not named is everything. Ranges are half-open
+as in Python, counts start at 0, and a negative number counts from the end (`q=-1` is the last
+token).
 """
 
 from __future__ import annotations
@@ -77,6 +78,10 @@ class Selection:
             if not span.everything
         )
         return " ".join(part for part in (model, *positions) if part)
+
+
+EVERYTHING = Selection()
+"""All layers, heads, queries and keys."""
 
 
 def parse(text: str) -> Selection:

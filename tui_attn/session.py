@@ -1,4 +1,4 @@
-"""The narrow waist: a model held warm and one text run through it; questions in, plain arrays out."""
+"""The narrow waist: a model held warm, one text run through it; plain arrays out."""
 
 from __future__ import annotations
 

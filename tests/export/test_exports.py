@@ -22,6 +22,20 @@ from tui_attn.progress import Job
 from tui_attn.render.cells import visible
 from tui_attn.selection import parse
 
+HEAD_COLUMNS = (
+    "layer",
+    "head",
+    "rank",
+    "null_dimension",
+    "identifiable",
+    "null_share",
+    "correlation",
+    "entropy",
+    "negative_share",
+    "first_token_share",
+    "row_sum_min",
+    "row_sum_max",
+)
 CELLS = ["layer", "head", "query", "key", "query_token", "key_token", "value"]
 
 
@@ -68,10 +82,10 @@ def test_blocks_of_rows_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_heads_have_one_row_each() -> None:
     found = rows(FakeSession(2, 3), ExportRequest("heads"))
-    assert list(found[0]) == (
-        "layer head rank null_dimension identifiable null_share correlation entropy "
-        "negative_share first_token_share row_sum_min row_sum_max"
-    ).split()
+    assert (
+        list(found[0])
+    assert list(found[0]) == list(HEAD_COLUMNS)
+    )
     assert [(row["layer"], row["head"]) for row in found] == [
         (str(layer), str(head)) for layer in range(2) for head in range(3)
     ]

@@ -1,4 +1,4 @@
-"""The packaged demo model: reference numbers, the cliff at 33 tokens, and independent computations."""
+"""The packaged demo model: reference numbers, the cliff at 33 tokens, other routes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.tui.conftest import main, settle
 from tui_attn.export import ExportRequest, export_file
 from tui_attn.selection import parse
 from tui_attn.tui import keys
-from tui_attn.tui.screens.forms import EditText, Form
+from tui_attn.tui.screens.forms import Form
 from tui_attn.tui.screens.pages import ErrorPage, Help
 from tui_attn.tui.widgets.grid import AttentionGrid
 from tui_attn.tui.widgets.mosaic import Mosaic

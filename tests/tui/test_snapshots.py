@@ -23,7 +23,16 @@ SMALL, LARGE = (80, 24), (200, 50)
         (SMALL, "question_mark"),
         (SMALL, "e"),
     ],
-    ids=["main-80", "main-200", "split-200", "mosaic-80", "text-80", "blocks-200", "help", "export"],
+    ids=[
+        "main-80",
+        "main-200",
+        "split-200",
+        "mosaic-80",
+        "text-80",
+        "blocks-200",
+        "help",
+        "export",
+    ],
 )
 def test_screens(snap_compare, size: tuple[int, int], keys: str) -> None:
     async def press(pilot) -> None:

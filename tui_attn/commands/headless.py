@@ -49,7 +49,9 @@ def read_text(text: str | None, file: str | None) -> str | None:
         return Path(str(file)).read_bytes().decode("utf-8")
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
-        raise InspectError(f"cannot read {file}: {reason}", "check --text-file", ExitCode.USAGE) from error
+        raise InspectError(
+            f"cannot read {file}: {reason}", "check --text-file", ExitCode.USAGE
+        ) from error
     except UnicodeDecodeError as error:
         raise InspectError(
             f"the text is not UTF-8 (byte {error.start})",
@@ -117,9 +119,7 @@ def _refuse_before_the_work(path: Path | None, form: str, force: bool) -> None:
             raise InspectError("npz is not for a terminal", "add -o FILE", ExitCode.USAGE)
         return
     if not path.parent.is_dir():
-        raise InspectError(
-            f"there is no folder {path.parent}", "make it first", ExitCode.OUTPUT
-        )
+        raise InspectError(f"there is no folder {path.parent}", "make it first", ExitCode.OUTPUT)
     if path.exists() and not force:
         raise InspectError(f"{path} exists already", "add --force to replace it", ExitCode.OUTPUT)
 
@@ -153,7 +153,8 @@ def _aligned(session: Inspector, request: ExportRequest, job: Job) -> str:
             rows.append([_short(value) for value in values])
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD_COLUMNS))]
     lines = (
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
     )
     return "".join(f"{line}\n" for line in lines)
 

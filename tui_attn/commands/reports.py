@@ -48,8 +48,8 @@ def models() -> int:
         sys.stdout.write(f"{visible(name)}\t{kind}\t{visible(where)}\n")
     if not found:
         sys.stderr.write(
-            "attn-inspect: no models found; install the demo with pip install 'attn-inspect[demo]', "
-            "or give a folder.\n"
+            "attn-inspect: no models found; "
+            "install the demo with pip install 'attn-inspect[demo]', or give a folder.\n"
         )
     return ExitCode.DONE
 

@@ -48,4 +48,4 @@ def _need_terminal() -> None:
                 "there is no terminal to read keys from", hint, ExitCode.USAGE
             ) from error
         os.dup2(terminal, 0)
-        sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115, PTH123
+        sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115

@@ -139,7 +139,9 @@ def _write_html(made: Iterator[Figure], command: str, text: io.TextIOWrapper) ->
         "figure{margin:1em 0}</style></head><body>\n"
     )
     for figure in made:
-        text.write(f"<figure><figcaption>{html.escape(figure.caption)}</figcaption>\n<table><thead>")
+        text.write(
+            f"<figure><figcaption>{html.escape(figure.caption)}</figcaption>\n<table><thead>"
+        )
         heads = "".join(f"<th>{html.escape(label)}</th>" for label in figure.key_labels)
         text.write(f"<tr><td></td>{heads}</tr></thead><tbody>\n")
         for label, cells in zip(figure.query_labels, _paint(figure), strict=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 from tui_attn.answers import Inspector, Variant
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import get
-from tui_attn.selection import Selection
+from tui_attn.selection import EVERYTHING, Selection
 
 TABLES = ("csv", "tsv", "json", "npz", "md", "tex")
 PICTURES = ("html", "svg")
@@ -27,7 +27,7 @@ class ExportRequest:
     """
 
     map: str
-    selection: Selection = Selection()
+    selection: Selection = EVERYTHING
     format: str = "csv"
     variant: Variant = "output"
 

@@ -88,9 +88,7 @@ def _head_rows(
 ) -> Iterator[list[Row]]:
     for layer in layers:
         summaries = session.summaries(layer, variant=request.variant, job=job)
-        yield [
-            tuple(getattr(summaries[head], column) for column in HEAD_COLUMNS) for head in heads
-        ]
+        yield [tuple(getattr(summaries[head], column) for column in HEAD_COLUMNS) for head in heads]
 
 
 def _cell_rows(
@@ -112,7 +110,9 @@ def _cell_rows(
             wanted = [query for query in queries if rows[0] <= query < rows[1]]
             if not wanted:
                 continue
-            window = session.window(request.map, layer, head, rows, columns, variant=request.variant)
+            window = session.window(
+                request.map, layer, head, rows, columns, variant=request.variant
+            )
             yield [
                 (layer, head, query, key, labels[query], labels[key], float(value))
                 for query in wanted
@@ -169,7 +169,9 @@ def _json(value: object) -> str:
 def _write_npz(made: Table, metadata: dict[str, object], stream: BinaryIO) -> None:
     rows = [row for block in made.blocks for row in block]
     columns = zip(*rows, strict=True) if rows else [()] * len(made.columns)
-    arrays = {name: np.array(list(column)) for name, column in zip(made.columns, columns, strict=True)}
+    arrays = {
+        name: np.array(list(column)) for name, column in zip(made.columns, columns, strict=True)
+    }
     np.savez_compressed(stream, metadata=np.array(json.dumps(metadata, default=str)), **arrays)  # type: ignore[arg-type]
 
 

@@ -19,7 +19,7 @@ def window(
     head: int,
     rows: tuple[int, int],
     columns: tuple[int, int],
-    variant: Variant,  # noqa: ARG001 - raw attention has no variants
+    variant: Variant,
 ) -> torch.Tensor:
     """Attention of `rows` to `columns` (half-open): float64 (rows, columns)."""
     from tui_attn.maps.softmax import attention_rows

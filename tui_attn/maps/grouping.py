@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -69,7 +71,7 @@ def largest_magnitude(values: FloatArray, column_edges: NDArray[np.int64]) -> Fl
     tallest = magnitude.argmax(axis=0)
     row = np.take_along_axis(values, tallest[None], axis=0)[0]
     pooled = np.empty(len(column_edges) - 1)
-    for cell, (start, stop) in enumerate(zip(column_edges[:-1], column_edges[1:], strict=True)):
+    for cell, (start, stop) in enumerate(pairwise(column_edges)):
         part = row[start:stop]
         pooled[cell] = part[np.where(np.isnan(part), -1.0, np.abs(part)).argmax()]
     return pooled

@@ -36,10 +36,10 @@ MAP = MapSpec(
 def row_blocks(length: int, block: int = _BLOCK) -> Iterator[tuple[int, int]]:
     """Half-open ranges that cover the rows: all of them, or evenly spread blocks of a long text."""
     if length <= _MOST_ROWS:
-        starts = range(0, length, block)
+        starts = list(range(0, length, block))
     else:
         count = _MOST_ROWS // block
-        starts = (round(step * (length - block) / (count - 1)) for step in range(count))
+        starts = [round(step * (length - block) / (count - 1)) for step in range(count)]
     for start in starts:
         yield start, min(start + block, length)
 

@@ -136,7 +136,8 @@ class PrefixFactor:
         positions = blocks[:, None] * _BLOCK + offsets  # (r, BLOCK)
         inside = (positions < ends[:, None]).double()
         rest = self._values[positions.clamp(max=len(self._values) - 1)] * inside[..., None]
-        return self._prefix[blocks] + rest.transpose(1, 2) @ rest
+        grams: torch.Tensor = self._prefix[blocks] + rest.transpose(1, 2) @ rest
+        return grams
 
     def _inverse(self, rows: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Pseudo-inverse Gram matrices (r, w, w) and ranks (r,) of each query's visible values."""
@@ -151,7 +152,7 @@ class PrefixFactor:
             kept = squares > self._bounds(keys)[:, None] * squares[:, -1:]
             inverse_squares = torch.where(kept, 1 / squares.where(kept, 1.0), 0.0)
             inverse = (basis * inverse_squares[:, None]) @ basis.transpose(1, 2)
-            # The screen asks for the same rows again and again, the heads of a group for a few blocks.
+            # The screen asks for the same rows again, the heads of a group for a few blocks.
             while len(self._inverses) >= _KEPT_INVERSES:
                 del self._inverses[next(iter(self._inverses))]
             self._inverses[rows] = (inverse, kept.sum(-1).minimum(keys))

@@ -1,4 +1,4 @@
-"""Raw attention, recomputed for the rows that are wanted: softmax of scaled q k^T over visible keys."""
+"""Raw attention of the rows that are wanted: softmax of scaled q k^T over visible keys."""
 
 from __future__ import annotations
 

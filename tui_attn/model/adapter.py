@@ -121,5 +121,5 @@ def _block_of(model: nn.Module, name: str) -> tuple[str, int | None]:
 
 
 def _is_transposed(linear: object) -> bool:
-    """transformers' Conv1D (GPT-2) stores (in, out); nn.Linear stores (out, in)."""
+    """Transformers' Conv1D (GPT-2) stores (in, out); nn.Linear stores (out, in)."""
     return type(linear).__name__ == "Conv1D"

@@ -1,8 +1,8 @@
 """One forward pass -> Trace, through transformers' attention interface.
 
 A function registered as an attention implementation sees q, k and v after every family's own
-projections, rotary embeddings and normalisation, calls the fast kernel, and records what went in and
-out. A mask function must stand under the same name: without one the models hand over no mask at all
+projections, rotary embeddings and normalisation, calls the fast kernel, and records what went in
+and out. A mask function must stand under the same name: without one the models hand over no mask at all
 and decoders silently look at the future.
 """
 
@@ -174,12 +174,12 @@ def verify(model: Any, vocabulary: int) -> tuple[list[Site], Call]:  # noqa: ANN
     if not recorder.calls:
         raise _unsupported(model, "does not use transformers' attention interface")
     scale = float(expected.abs().max())
-    error = float((expected - actual).abs().max())
+    difference = float((expected - actual).abs().max())
     limit = 1e-4 if expected.dtype == torch.float32 else 0.1
     if expected.dtype == torch.float64:
         limit = 1e-6  # some families take their softmax in float32 all the same
-    if not error <= limit * max(scale, 1.0):
-        raise _unsupported(model, f"gives other outputs under capture (off by {error:.1e})")
+    if not difference <= limit * max(scale, 1.0):
+        raise _unsupported(model, f"gives other outputs under capture (off by {difference:.1e})")
     return adapter.locate(model, [call.module for call in recorder.calls]), recorder.calls[0]
 
 
@@ -228,7 +228,7 @@ def _layer_trace(model: nn.Module, site: Site, call: Call) -> LayerTrace:
 
 
 def _at_home(tensor: torch.Tensor) -> torch.Tensor:
-    """Where the maps compute: the tensor's own device, but the CPU for MPS, which has no float64."""
+    """Where the maps compute: the tensor's own device, but the CPU for MPS (no float64)."""
     return tensor.cpu() if tensor.device.type == "mps" else tensor
 
 
@@ -254,7 +254,7 @@ def _refuse_what_the_kernel_ignores(module: nn.Module, kwargs: dict[str, Any]) -
     ):
         if kwargs.get(name) is not None:
             raise InspectError(
-                f"{type(module).__name__} has {meaning}, which the recorded kernel does not compute",
+                f"{type(module).__name__} has {meaning}, which the fast kernel leaves out",
                 "choose a model without it",
                 ExitCode.UNSUPPORTED,
             )

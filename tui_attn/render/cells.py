@@ -33,8 +33,8 @@ _HARMLESS = "LNPS"
 """First letters of the Unicode categories that a terminal shows as they are."""
 
 
-def visible(text: str, *, ascii: bool = False) -> str:  # noqa: A002 - the option's own name
-    """Text with everything invisible or dangerous spelled out.
+def visible(text: str, *, ascii: bool = False) -> str:
+    r"""Text with everything invisible or dangerous spelled out.
 
     Control characters become their pictures (`␛`), bidirectional and zero-width characters their
     names (`⟨RLO⟩`), other unprintable ones their numbers (`⟨U+E000⟩`). A cluster of several code
@@ -42,7 +42,7 @@ def visible(text: str, *, ascii: bool = False) -> str:  # noqa: A002 - the optio
 
     Args:
         text: Anything.
-        ascii: Use printable ASCII only: `\\x1b`, `\\u65e5`.
+        ascii: Use printable ASCII only: `\x1b`, `\u65e5`.
     """
     if ascii:
         return "".join(_ascii(character) for character in text)
@@ -76,7 +76,7 @@ def fit(
     text: str,
     cells: int,
     *,
-    ascii: bool = False,  # noqa: A002
+    ascii: bool = False,
     right: bool = False,
 ) -> str:
     """Text made visible, then cut (with `…`) or padded to exactly this many cells.
@@ -95,7 +95,7 @@ def fit(
     return padding + shown if right else shown + padding
 
 
-def wrap(label: str, cells: int, lines: int, *, ascii: bool = False) -> list[str]:  # noqa: A002
+def wrap(label: str, cells: int, lines: int, *, ascii: bool = False) -> list[str]:
     """A label over several lines of exactly `cells` cells, cut with `…` where it is longer.
 
     Args:
@@ -118,7 +118,7 @@ def wrap(label: str, cells: int, lines: int, *, ascii: bool = False) -> list[str
     return [" " * cells] * (lines - len(parts)) + parts
 
 
-def fit_visible(shown: str, cells: int, ascii: bool) -> str:  # noqa: A002
+def fit_visible(shown: str, cells: int, ascii: bool) -> str:
     """Cut text that is visible already, with a mark where something is missing."""
     if width(shown) <= cells:
         return shown
@@ -143,7 +143,9 @@ def _show(character: str) -> str:
         return f"⟨{_NAMED[character]}⟩"
     if "\U0001f1e6" <= character <= "\U0001f1ff":  # halves of a flag: terminals disagree on them
         return chr(code - 0x1F1E6 + ord("A"))
-    if character == " " or (unicodedata.category(character)[0] in _HARMLESS and cell_len(character)):
+    if character == " " or (
+        unicodedata.category(character)[0] in _HARMLESS and cell_len(character)
+    ):
         return character
     if unicodedata.category(character) == "Zs":
         return "·" if character == "\u00a0" else f"⟨U+{code:04X}⟩"

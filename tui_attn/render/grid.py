@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -112,9 +113,7 @@ def _texts(values: FloatArray, scale: Scale, zoom: Zoom, look: Look) -> list[str
     if width == 1:
         return [" " if place != place else _one_glyph(place, look) for place in positions]
     return [
-        blank
-        if place != place
-        else ("-" if place < 0 else " ") + shade(place, ascii=look.ascii)
+        blank if place != place else ("-" if place < 0 else " ") + shade(place, ascii=look.ascii)
         for place in positions
     ]
 
@@ -125,9 +124,7 @@ def _one_glyph(place: float, look: Look) -> str:
     return shade(place, ascii=look.ascii)
 
 
-def _half_blocks(
-    values: FloatArray, scale: Scale, look: Look, cursor: int | None
-) -> list[Segment]:
+def _half_blocks(values: FloatArray, scale: Scale, look: Look, cursor: int | None) -> list[Segment]:
     ramp = look.colours.ramp(scale.signed)
     upper, lower = scale.levels(values, len(ramp)).tolist()
     styles = [ramp.pair(top, bottom) for top, bottom in zip(upper, lower, strict=True)]
@@ -167,7 +164,7 @@ def thumbnail(picture: FloatArray, width: int, height: int, look: Look) -> list[
     return [line(pair, scale, "half", look) for pair in tall.reshape(height, 2, width)]
 
 
-def spark(values: Sequence[float], width: int, *, ascii: bool = False) -> str:  # noqa: A002
+def spark(values: Sequence[float], width: int, *, ascii: bool = False) -> str:
     """One character a value from 0 to 1, pooled by maximum where there are more than `width`."""
     if not values:
         return " " * width
@@ -175,7 +172,7 @@ def spark(values: Sequence[float], width: int, *, ascii: bool = False) -> str:  
     edges = [step * len(values) // count for step in range(count + 1)]
     peaks = [
         max((value for value in values[start:stop] if value == value), default=0.0)
-        for start, stop in zip(edges[:-1], edges[1:], strict=True)
+        for start, stop in pairwise(edges)
     ]
     bars = " .:-=+*#" if ascii else "▁▂▃▄▅▆▇█"
     return "".join(bars[min(max(int(peak * 8), 0), 7)] for peak in peaks).ljust(width)

@@ -47,7 +47,9 @@ def contrast(first: tuple[int, int, int], second: tuple[int, int, int]) -> float
 
 def _luminance(colour: tuple[int, int, int]) -> float:
     parts = [value / 255 for value in colour]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -122,7 +124,7 @@ COLOUR_MAPS = (
 """In the order of the key `c`; the first is the default."""
 
 
-def shade(position: float, *, ascii: bool = False) -> str:  # noqa: A002
+def shade(position: float, *, ascii: bool = False) -> str:
     """One character for a position 0 … 1 (its magnitude), for terminals without colour."""
     ramp = _ASCII_SHADES if ascii else _SHADES
     return ramp[min(int(abs(position) * len(ramp)), len(ramp) - 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from textual.app import App, SystemCommand
 from textual.screen import Screen
@@ -54,11 +55,11 @@ class InspectApp(App[int]):
             request, demo.TEXT if text is None else text, pair, settings, look, open_session, log
         )
 
-    def get_default_screen(self) -> Screen[object]:
+    def get_default_screen(self) -> MainScreen:
         """The one screen that everything else lies on."""
         return self._main
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every action of the registry."""
         for action in ACTIONS:
             if action.group == "Move" or action.call == "command_palette":

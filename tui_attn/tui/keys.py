@@ -30,7 +30,9 @@ class Action:
 
 ACTIONS = (
     Action("move(0, -1)", "left,h", "← h", "one key to the left", "Move"),
-    Action("move(1, 0)", "down,j", "↓ j", "one query down; in a pane the next layer or head", "Move"),
+    Action(
+        "move(1, 0)", "down,j", "↓ j", "one query down; in a pane the next layer or head", "Move"
+    ),
     Action("move(-1, 0)", "up,k", "↑ k", "one query up; in a pane the previous one", "Move"),
     Action("move(0, 1)", "right,l", "→ l", "one key to the right", "Move"),
     Action("page(1)", "pagedown", "pgdn", "a screen down", "Move"),
@@ -54,14 +56,20 @@ ACTIONS = (
         for number in range(1, 10)
     ),
     Action("flip", "space", "space", "flip raw ↔ effective", "Maps", "raw↔eff"),
-    Action("split", "s", "s", "a second map beside, with one cursor and one scale", "Maps", "split"),
+    Action(
+        "split", "s", "s", "a second map beside, with one cursor and one scale", "Maps", "split"
+    ),
     Action("variant", "V,shift+v", "V", "next variant of effective attention", "Maps"),
     Action("zoom(1)", "plus,equals_sign", "+", "nearer", "Look"),
     Action("zoom(-1)", "minus", "-", "farther, down to the whole map", "Look"),
-    Action("text_view", "v", "v", "the text itself, coloured by the row; again: by the column", "Look"),
+    Action(
+        "text_view", "v", "v", "the text itself, coloured by the row; again: by the column", "Look"
+    ),
     Action("words", "w", "w", "words instead of tokens: keys add up, queries average", "Look"),
     Action("labels", "r", "r", "labels readable, raw, ids", "Look"),
-    Action("without_special", "x", "x", "special tokens and the sink out of the colour scale", "Look"),
+    Action(
+        "without_special", "x", "x", "special tokens and the sink out of the colour scale", "Look"
+    ),
     Action("colours", "c", "c", "next colour map", "Look"),
     Action("goto", "colon", ":", "go to, for example L5H3 q=12 k=3", "Find", "go to"),
     Action("find", "slash", "/", "find a token", "Find"),

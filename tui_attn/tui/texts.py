@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
@@ -104,7 +104,7 @@ def _trimmed(label: str) -> str:
 
 def layer_entries(
     layers: int,
-    summaries: dict[int, Sequence[HeadSummary]],
+    summaries: Mapping[int, Sequence[HeadSummary]],
     statistic: Statistic,
     width: int,
     look: Look,

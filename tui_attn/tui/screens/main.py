@@ -129,7 +129,9 @@ class MainScreen(Screen[None]):
     # --- the session -----------------------------------------------------------------------------
 
     def _unexpected(self, error: Exception) -> InspectError:
-        where = f"the log {self._log_path} has the details" if self._log_path else "run with --debug"
+        where = (
+            f"the log {self._log_path} has the details" if self._log_path else "run with --debug"
+        )
         made = InspectError(f"unexpected error: {type(error).__name__}: {error}", where)
         made.__cause__ = error
         return made
@@ -167,7 +169,9 @@ class MainScreen(Screen[None]):
         state.head_order = list(range(model.heads))
         self.query_one(Loading).end()
         self._wall.body.start(model.layers, model.heads, (state.layer, state.head))
-        self._wall.title.show(" All heads · raw attention", "columns heads, rows layers; enter opens ")
+        self._wall.title.show(
+            " All heads · raw attention", "columns heads, rows layers; enter opens "
+        )
         self._relabel()
         self._show_view()
         self._show_panes()
@@ -703,7 +707,11 @@ class MainScreen(Screen[None]):
         self.app.push_screen(
             Form(
                 "Open a model",
-                [Field("model", name or "", "a hub name, a folder or a GGUF file; empty: the demo")],
+                [
+                    Field(
+                        "model", name or "", "a hub name, a folder or a GGUF file; empty: the demo"
+                    )
+                ],
                 self._run_model,
             )
         )
@@ -728,7 +736,11 @@ class MainScreen(Screen[None]):
                     Field("map", state.map, ", ".join(MAPS)),
                     Field("select", str(selection), "L5H3 q=12 k=0:20; empty: everything"),
                     Field("variant", state.variant, ", ".join(VARIANTS)),
-                    Field("file", f"{state.map}-L{state.layer}H{state.head}.csv", "csv tsv json npz md tex html svg"),
+                    Field(
+                        "file",
+                        f"{state.map}-L{state.layer}H{state.head}.csv",
+                        "csv tsv json npz md tex html svg",
+                    ),
                     Field("replace", "no", "yes replaces a file that exists"),
                 ],
                 self._ask_export,
@@ -744,10 +756,15 @@ class MainScreen(Screen[None]):
         force = values["replace"].strip().lower() in ("y", "yes")
         if path.exists() and not force:
             raise InspectError(
-                f"{path} exists already", "write yes under replace, or another name", ExitCode.OUTPUT
+                f"{path} exists already",
+                "write yes under replace, or another name",
+                ExitCode.OUTPUT,
             )
         request = ExportRequest(
-            values["map"].strip(), parse(values["select"]), format_of(path), values["variant"]  # type: ignore[arg-type]
+            values["map"].strip(),
+            parse(values["select"]),
+            format_of(path),
+            values["variant"],  # type: ignore[arg-type]
         )
         self._started = time.monotonic()
         self._exporting.ask((request, path, force))
@@ -769,7 +786,8 @@ class MainScreen(Screen[None]):
     def action_copy_row(self) -> None:
         """Send the cursor's row to the terminal's clipboard, as key, token and value."""
         lines = [
-            f"{key}\t{visible(self._labels[key])}\t{value!r}" for key, value in self.grid.row_values()
+            f"{key}\t{visible(self._labels[key])}\t{value!r}"
+            for key, value in self.grid.row_values()
         ]
         text = "\n".join(lines)
         if not lines or len(text.encode()) > _CLIPBOARD_LIMIT:

@@ -48,7 +48,7 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
             """Of a burst of moves only the last counts."""
             return isinstance(message, AttentionGrid.CursorMoved)
 
-    def __init__(self, look: Look, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, look: Look, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.look = look
         self.zoom: Zoom = "numbers"
@@ -196,7 +196,10 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         if self.zoom == "fit":
             return (0, self.length), (0, self.length)
         rows_per_line = self.look.rows_per_line(self.zoom)
-        top, left = self.scroll_offset.y * rows_per_line, self.scroll_offset.x // CELL_WIDTH[self.zoom]
+        top, left = (
+            self.scroll_offset.y * rows_per_line,
+            self.scroll_offset.x // CELL_WIDTH[self.zoom],
+        )
         bottom = min(top + self._body_lines() * rows_per_line, self.length)
         return (top, bottom), (left, min(left + self._body_columns(), self.length))
 
@@ -247,7 +250,9 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         x = self.label_width + cell[1] * width - self.scroll_offset.x
         y = self.header_lines + cell[0] // rows_per_line - self.scroll_offset.y
         self.refresh(
-            Region(x, y, width, 1), Region(0, y, self.label_width, 1), Region(x, 0, width, self.header_lines)
+            Region(x, y, width, 1),
+            Region(0, y, self.label_width, 1),
+            Region(x, 0, width, self.header_lines),
         )
 
     def render_line(self, y: int) -> Strip:
@@ -272,9 +277,7 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         texts, styles = [" " * self.label_width], [self._label_style(False)]
         plain, here = self._label_style(False), self._label_style(True)
         for column in range(left, right):
-            box = cells.wrap(
-                self._labels[column], width, self.header_lines, ascii=self.look.ascii
-            )
+            box = cells.wrap(self._labels[column], width, self.header_lines, ascii=self.look.ascii)
             texts.append(box[y])
             styles.append(here if column == self.cursor[1] else plain)
         return grid.merge(texts, styles)
@@ -337,7 +340,10 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         if cursor is not None and cursor_row > top:
             cursor = -1 - cursor
         drawn = values[0] if rows_per_line == 1 else values
-        return [self._row_label(first, here), *grid.line(drawn, self.scale, "fit", self.look, cursor)]
+        return [
+            self._row_label(first, here),
+            *grid.line(drawn, self.scale, "fit", self.look, cursor),
+        ]
 
 
 def _on(base: Style, segments: list[Segment], width: int) -> Strip:
@@ -352,4 +358,4 @@ def _widened(span: tuple[int, int], length: int) -> tuple[int, int]:
 
 
 def _fits(overview: FloatArray, shape: tuple[int, int]) -> bool:
-    return overview.shape[0] <= shape[0] and overview.shape[1] <= shape[1]
+    return bool(overview.shape[0] <= shape[0] and overview.shape[1] <= shape[1])

@@ -14,7 +14,7 @@ class Line(Widget):
     DEFAULT_CSS = "Line { height: 1; width: 1fr; }"
     can_focus = False
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._left = Text()
         self._right = Text()

@@ -19,7 +19,7 @@ class Loading(Widget):
     DEFAULT_CSS = "Loading { width: 1fr; height: 1fr; content-align: center middle; }"
     can_focus = False
 
-    def __init__(self, *, id: str | None = None, ascii: bool = False) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None, ascii: bool = False) -> None:
         super().__init__(id=id)
         self._ascii = ascii
         self._phase = Progress("starting")

@@ -27,7 +27,7 @@ class Mosaic(ScrollView, inherit_bindings=False):
     class Moved(Message):
         """The cursor stands on another head."""
 
-    def __init__(self, look: Look, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, look: Look, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.look = look
         self.cursor = (0, 0)

@@ -33,7 +33,7 @@ class Pane(ScrollView, inherit_bindings=False):
             """Of a burst of moves only the last counts."""
             return isinstance(message, Pane.Chosen) and message.pane is self.pane
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.title = ""
         self.chosen = 0
@@ -101,4 +101,3 @@ class Pane(ScrollView, inherit_bindings=False):
             for text, style, _ in self._entries[index][part]
         )
         return Strip([mark, *segments]).adjust_cell_length(width, base)
-

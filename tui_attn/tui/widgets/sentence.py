@@ -30,7 +30,7 @@ class Sentence(ScrollView, inherit_bindings=False):
             """Of a burst of moves only the last counts."""
             return isinstance(message, Sentence.Moved)
 
-    def __init__(self, look: Look, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, look: Look, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.look = look
         self.cursor = 0
@@ -114,7 +114,9 @@ class Sentence(ScrollView, inherit_bindings=False):
             style = PLAIN if level == NO_LEVEL or not self.look.colour else ramp.styles[level]
             text = self._labels[token]
             if not self.look.colour and value == value:  # value and sign without colour
-                mark = shade(float(self._scale.positions(np.array([value]))[0]), ascii=self.look.ascii)
+                mark = shade(
+                    float(self._scale.positions(np.array([value]))[0]), ascii=self.look.ascii
+                )
                 gap = "-" if value < 0 and mark != " " else mark
             else:
                 gap = " "

@@ -23,7 +23,7 @@ class Titled(Vertical, Generic[Body]):
 
     DEFAULT_CSS = "Titled { width: 1fr; height: 1fr; }"
 
-    def __init__(self, body: Body, *, id: str) -> None:  # noqa: A002
+    def __init__(self, body: Body, *, id: str) -> None:
         super().__init__(id=id)
         self.body = body
         self.title = Line(classes="map-title")

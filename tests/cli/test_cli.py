@@ -1,0 +1,180 @@
+"""The command line in this process, over a session with fixed numbers: exit codes and streams."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import FakeSession
+from tui_attn import cli, session
+from tui_attn.errors import InspectError
+from tui_attn.export import ExportRequest, export_file
+from tui_attn.selection import parse
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeSession:
+    made = FakeSession(3, 4)
+    monkeypatch.setattr(session, "open_session", lambda request, job, tolerance=None: made)
+    monkeypatch.setattr("tui_attn.commands.headless.resolve", lambda request: None)
+    monkeypatch.chdir(tmp_path)
+    for name in ("TEXTUAL_COLOR_SYSTEM", "TEXTUAL_ANIMATIONS", "HF_HUB_OFFLINE"):
+        monkeypatch.setenv(name, "")
+    for name in ("TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS", "TOKENIZERS_PARALLELISM"):
+        monkeypatch.setenv(name, "1")
+    return made
+
+
+def run(capsysbinary, *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(arguments)
+    out, err = capsysbinary.readouterr()
+    return code, out.decode(), err.decode()
+
+
+def test_a_table_goes_to_standard_output_and_nothing_else_does(capsysbinary) -> None:
+    code, out, err = run(capsysbinary, "export", "m", "a b", "--map", "attention", "--layer", "1")
+    assert code == 0
+    assert out.startswith("layer,head,query,key,query_token,key_token,value\n1,0,0,0,")
+    assert err == ""
+
+
+def test_the_file_is_that_of_the_screen(capsysbinary, fake: FakeSession, tmp_path: Path) -> None:
+    arguments = ("--map", "effective", "--select", "L1H2 q=1:3", "-o", "cli.json")
+    assert run(capsysbinary, "export", "m", "a b c", *arguments)[:2] == (0, "")
+    request = ExportRequest("effective", parse("L1H2 q=1:3"), "json")
+    export_file(fake, request, tmp_path / "code.json")
+    assert (tmp_path / "cli.json").read_bytes() == (tmp_path / "code.json").read_bytes()
+
+
+def test_layer_and_head_are_parts_of_a_selection(capsysbinary) -> None:
+    one = run(capsysbinary, "export", "--map", "null", "--layer", "2", "--head", "3")
+    other = run(capsysbinary, "export", "--map", "null", "--select", "L2H3")
+    everything = run(capsysbinary, "export", "--map", "null", "--layer", "all", "--head", "all")
+    assert one == other
+    assert everything == run(capsysbinary, "export", "--map", "null")
+    assert len(everything[1]) > len(one[1])
+
+
+def test_heads_is_a_table_for_people_and_for_programs(capsysbinary) -> None:
+    code, out, _ = run(capsysbinary, "heads")
+    assert code == 0
+    assert len({len(line) for line in out.splitlines()}) == 1
+    assert len(out.splitlines()) == 13
+    code, out, _ = run(capsysbinary, "heads", "--format", "csv", "--layer", "0")
+    assert out.startswith("layer,head,rank,")
+    assert len(out.splitlines()) == 5
+
+
+def test_text_comes_from_files_and_pipes(
+    capsysbinary, fake: FakeSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.txt").write_text("from a file", encoding="utf-8")
+    run(capsysbinary, "heads", "m", "--text-file", "t.txt")
+    assert fake.run.text == "from a file"
+    with (tmp_path / "t.txt").open(encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        run(capsysbinary, "heads", "m", "-")
+    assert fake.run.text == "from a file"
+
+
+def test_json_names_the_command_that_makes_it_again(capsysbinary) -> None:
+    text = "it's $HOME; `rm`"
+    _, out, _ = run(capsysbinary, "export", "m", text, "--map", "attention", "--format", "json")
+    command = json.loads(out)["metadata"]["command"]
+    assert "'it'\"'\"'s $HOME; `rm`'" in command
+
+
+@pytest.mark.parametrize(
+    "code,arguments",
+    [
+        (2, ["--nonsense"]),
+        (2, ["export"]),
+        (2, ["export", "--map", "efective"]),
+        (2, ["export", "--map", "attention", "--layer", "9"]),
+        (2, ["export", "--map", "attention", "--head", "x"]),
+        (2, ["export", "--map", "attention", "--select", "L1", "--layer", "1"]),
+        (2, ["export", "--map", "attention", "--format", "xls"]),
+        (2, ["export", "--map", "attention", "--variant", "other"]),
+        (2, ["export", "--map", "attention", "--max-tokens", "0"]),
+        (2, ["export", "--map", "attention", "--text-file", "missing.txt"]),
+        (2, ["export", "m", "text", "--text-file", "also.txt", "--map", "attention"]),
+        (2, ["export", "--map", "attention", "--text-file", "latin1.txt"]),
+        (2, ["m", "text"]),
+        (5, ["export", "m", "  ", "--map", "attention"]),
+        (6, ["export", "--map", "attention", "-o", "no/folder.csv"]),
+        (6, ["export", "--map", "attention", "-o", "exists.csv"]),
+    ],
+)
+def test_failures_are_one_sentence_and_a_code(
+    capsysbinary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, arguments: list[str]
+) -> None:
+    (tmp_path / "latin1.txt").write_bytes("Zoë".encode("latin-1"))
+    (tmp_path / "exists.csv").write_text("old")
+    monkeypatch.setenv("TERM", "dumb")
+    found, out, err = run(capsysbinary, *arguments)
+    assert (found, out) == (code, "")
+    assert err.startswith("attn-inspect: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    assert (tmp_path / "exists.csv").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    "error,code",
+    [(InspectError("no model", "find one", code), int(code)) for code in (3, 4, 5)]
+    + [(KeyboardInterrupt(), 130), (RuntimeError("boom"), 1)],
+)
+def test_every_failure_behind_has_its_code(
+    capsysbinary, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    def failing(*_, **__):
+        raise error
+
+    monkeypatch.setattr(session, "open_session", failing)
+    found, out, err = run(capsysbinary, "heads")
+    assert (found, out) == (code, "")
+    assert err.count("\n") == 1
+    assert "Traceback" in run(capsysbinary, "heads", "--debug")[2] or code == 130
+
+
+def test_force_replaces(capsysbinary, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("old")
+    assert run(capsysbinary, "export", "--map", "heads", "-o", "a.csv", "--force")[0] == 0
+    assert (tmp_path / "a.csv").read_text().startswith("layer,")
+
+
+def test_maps_are_listed_with_formula_and_source(capsysbinary) -> None:
+    code, out, _ = run(capsysbinary, "maps")
+    assert code == 0
+    for name in ("attention", "effective", "null", "heads"):
+        assert f"{name}: " in out
+    assert out.count("1908.04211") >= 3
+
+
+def test_doctor_never_fails(capsysbinary) -> None:
+    code, out, _ = run(capsysbinary, "doctor", "--device", "cuda:99")
+    assert code == 0
+    for name in ("python", "torch", "transformers", "textual", "demo model", "colours", "cpu"):
+        assert f"\n{name}" in f"\n{out}"
+    assert "there is no device" in out
+
+
+@pytest.mark.parametrize(
+    "environment,flag,expected",
+    [
+        ({"COLORTERM": "truecolor"}, "auto", "truecolor"),
+        ({"TERM": "tmux-256color"}, "auto", "256"),
+        ({"TERM": "xterm-kitty"}, "auto", "256"),
+        ({"TERM": "linux"}, "auto", "16"),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "auto", "none"),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "256", "256"),
+    ],
+)
+def test_colour_depth(monkeypatch, environment, flag, expected) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cli._colour(flag) == expected
