@@ -100,7 +100,7 @@ class SharedFactor:
         self, outputs: torch.Tensor, rows: tuple[int, int], columns: tuple[int, int]
     ) -> torch.Tensor:
         """Effective attention of `rows` x `columns` from A T of those rows (r, w)."""
-        return (outputs @ self._unmix) @ self._left[slice(*columns)].T
+        return torch.mm(outputs @ self._unmix, self._left[slice(*columns)].T)
 
 
 class PrefixFactor:
@@ -136,7 +136,7 @@ class PrefixFactor:
         positions = blocks[:, None] * _BLOCK + offsets  # (r, BLOCK)
         inside = (positions < ends[:, None]).double()
         rest = self._values[positions.clamp(max=len(self._values) - 1)] * inside[..., None]
-        grams: torch.Tensor = self._prefix[blocks] + rest.transpose(1, 2) @ rest
+        grams: torch.Tensor = torch.baddbmm(self._prefix[blocks], rest.transpose(1, 2), rest)
         return grams
 
     def _inverse(self, rows: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:

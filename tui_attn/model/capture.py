@@ -2,8 +2,8 @@
 
 A function registered as an attention implementation sees q, k and v after every family's own
 projections, rotary embeddings and normalisation, calls the fast kernel, and records what went in
-and out. A mask function must stand under the same name: without one the models hand over no mask at all
-and decoders silently look at the future.
+and out. A mask function must stand under the same name: without one the models hand over no mask
+at all and decoders silently look at the future.
 """
 
 from __future__ import annotations

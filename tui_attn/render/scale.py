@@ -33,11 +33,9 @@ class Scale:
     def positions(self, values: FloatArray) -> FloatArray:
         """Where values lie: 0 … 1, or -1 … 1 when signed; NaN stays NaN."""
         reach = max(abs(self.low), abs(self.high)) if self.signed else self.high
-        share: FloatArray = values / reach if reach > 0 else np.zeros_like(values)
-        if self.signed:
-            share = np.sign(share) * np.sqrt(np.abs(share))
-            return share.clip(-1.0, 1.0)
-        return np.sqrt(share.clip(0.0, 1.0))
+        share = values / reach if reach > 0 else np.zeros_like(values)
+        roots: FloatArray = np.sign(share) * np.sqrt(np.abs(share))
+        return roots.clip(-1.0 if self.signed else 0.0, 1.0)
 
     def levels(self, values: FloatArray, steps: int) -> NDArray[np.uint8]:
         """Levels 0 … steps-1 (the middle one is zero when signed), NO_LEVEL for NaN.

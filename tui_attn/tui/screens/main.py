@@ -764,7 +764,7 @@ class MainScreen(Screen[None]):
             values["map"].strip(),
             parse(values["select"]),
             format_of(path),
-            values["variant"],  # type: ignore[arg-type]
+            values["variant"],
         )
         self._started = time.monotonic()
         self._exporting.ask((request, path, force))

@@ -1,0 +1,1 @@
+"""Measurements as ratios inside one run: `python -m benchmarks`."""
