@@ -1,4 +1,4 @@
-"""How long the first map takes, against what nobody can avoid: imports, weights, one forward pass."""
+"""Time to the first map, against what nobody can avoid: imports, weights, a forward pass."""
 
 from __future__ import annotations
 

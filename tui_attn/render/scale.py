@@ -47,8 +47,7 @@ class Scale:
         positions = self.positions(values)
         if self.signed:
             half = steps // 2
-            # Away from zero at once: the sign of a small value is part of the picture.
-            levels = half + np.sign(positions) * np.ceil(np.abs(positions) * half)
+            levels = half + np.rint(positions * half)
         else:
             levels = np.minimum(np.floor(positions * steps), steps - 1)
         return np.where(np.isnan(values), NO_LEVEL, np.nan_to_num(levels)).astype(np.uint8)

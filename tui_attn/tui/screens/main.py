@@ -108,8 +108,11 @@ class MainScreen(Screen[None]):
         """Draw the frame at once, then load behind it."""
         self.query_one("#layers", Pane).show("Layers", [], 0)
         self.query_one("#heads", Pane).show("Heads", [], 0)
+        self.query_one(Loading).begin()
         self._show_view()
-        self._ask_open(self._first)
+        self._show_lines()
+        # Importing torch on a thread holds the interpreter's lock: not before the first frame.
+        self.call_after_refresh(self._ask_open, self._first)
 
     # --- parts -----------------------------------------------------------------------------------
 
