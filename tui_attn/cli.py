@@ -70,30 +70,37 @@ def _run(arguments: list[str]) -> int:
     command = arguments[0] if arguments and arguments[0] in _COMMANDS else None
     options = _parser(command).parse_args(arguments[1:] if command else arguments)
     _set_environment(options)
-    from tui_attn import commands
+    if command in ("maps", "models", "doctor"):
+        return _report(command, options)
+    from tui_attn.commands.texts import read_text
 
-    if command == "maps":
-        return commands.maps()
-    if command == "models":
-        return commands.models()
-    if command == "doctor":
-        return commands.doctor(options.device)
-    text = commands.read_text(options.text, options.text_file)
+    text = read_text(options.text, options.text_file)
     request = _model_request(options)
     if command is None:
-        return commands.screen(request, text, options.pair, _settings(options))
-    headless = commands.Headless(request, text, options.pair, options.max_tokens, options.tolerance)
-    map_name = "heads" if command == "heads" else options.map
-    selection = commands.selection(options.select, options.layer, options.head)
-    return commands.export(
-        headless,
-        map_name,
-        selection,
-        options.format or ("text" if command == "heads" and options.output is None else None),
+        from tui_attn.commands.screen import screen
+
+        return screen(request, text, options.pair, _settings(options))
+    from tui_attn.commands import headless
+
+    work = headless.Headless(request, text, options.pair, options.max_tokens, options.tolerance)
+    to_screen = command == "heads" and options.output is None and options.format is None
+    return headless.export(
+        work,
+        "heads" if command == "heads" else options.map,
+        headless.selection(options.select, options.layer, options.head),
+        "text" if to_screen else options.format,
         options.variant,
         options.output,
         options.force,
     )
+
+
+def _report(command: str, options: argparse.Namespace) -> int:
+    from tui_attn.commands import reports
+
+    if command == "maps":
+        return reports.maps()
+    return reports.models() if command == "models" else reports.doctor(options.device)
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:

@@ -34,7 +34,7 @@ def modules_after(code: str) -> set[str]:
         ("import tui_attn.cli", {"torch", "transformers", "textual", "numpy", "rich"}),
         ("import tui_attn.maps", {"torch", "transformers", "textual"}),
         ("import tui_attn.export", {"torch", "transformers", "textual"}),
-        ("import tui_attn.commands", {"torch", "transformers", "textual"}),
+        ("import tui_attn.commands.headless", {"torch", "transformers", "textual"}),
         ("import tui_attn.render.grid", {"torch", "transformers", "textual"}),
         ("import tui_attn.tui.app", {"torch", "transformers", "tui_attn.session"}),
         ("import tui_attn.session", {"textual"}),

@@ -319,21 +319,21 @@ async def test_words_and_labels(start) -> None:
     session = FakeSession(words=["pur", "##ring", "cat"])
     async with start(session) as pilot:
         screen = main(pilot)
-        assert screen._labels == ["[CLS]", "pur", "##ring", "cat", "[SEP]"]
+        assert screen.labels == ["[CLS]", "pur", "##ring", "cat", "[SEP]"]
         screen.grid.move_to(3, 3)
         await pilot.press("w")
         await settle(pilot)
-        assert screen._labels == ["[CLS]", "purring", "cat", "[SEP]"]
+        assert screen.labels == ["[CLS]", "purring", "cat", "[SEP]"]
         assert screen.grid.cursor == (2, 2)
         assert screen.grid.window.values.shape == (4, 4)
         await pilot.press("w", "r")
         await settle(pilot)
         assert screen.grid.cursor == (3, 3)
-        assert screen._labels[1] == "Ġpur"
+        assert screen.labels[1] == "Ġpur"
         await pilot.press("r")
-        assert screen._labels[1] == "101"
+        assert screen.labels[1] == "101"
         await pilot.press("r")
-        assert screen._labels[1] == "pur"
+        assert screen.labels[1] == "pur"
 
 
 async def test_colour_maps_go_round(start) -> None:

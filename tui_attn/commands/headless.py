@@ -31,35 +31,6 @@ class Headless:
     tolerance: float | None
 
 
-def read_text(text: str | None, file: str | None) -> str | None:
-    """The text of the command line; None means the demo's.
-
-    Raises:
-        InspectError: Two texts were given, or the file cannot be read (exit code 2).
-    """
-    if file is None and text != "-":
-        return text
-    if file is not None and text is not None:
-        raise InspectError(
-            "there are two texts", "give TEXT or --text-file, not both", ExitCode.USAGE
-        )
-    try:
-        if text == "-" or file == "-":
-            return sys.stdin.buffer.read().decode("utf-8")
-        return Path(str(file)).read_bytes().decode("utf-8")
-    except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise InspectError(
-            f"cannot read {file}: {reason}", "check --text-file", ExitCode.USAGE
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InspectError(
-            f"the text is not UTF-8 (byte {error.start})",
-            "convert it first, for example with iconv -t utf-8",
-            ExitCode.USAGE,
-        ) from error
-
-
 def selection(select: str | None, layer: str | None, head: str | None) -> Selection:
     """One selection from `--select`, `--layer` and `--head`.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tui_attn.answers import (
     Cell,
@@ -17,6 +19,9 @@ from tui_attn.answers import (
 from tui_attn.maps import get
 from tui_attn.progress import Job
 from tui_attn.render.scale import Scale, shared
+
+if TYPE_CHECKING:
+    from tui_attn.export import ExportRequest
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,15 @@ class DetailRequest:
     key: int
     variant: Variant
     unit: Unit
+
+
+@dataclass(frozen=True)
+class ExportRequested:
+    """A file to write."""
+
+    export: ExportRequest
+    path: Path
+    force: bool
 
 
 @dataclass(frozen=True)
@@ -138,3 +152,11 @@ def compute_detail(session: Inspector, request: DetailRequest, job: Job) -> Cell
 def compute_heads(session: Inspector, request: HeadsRequest, job: Job) -> list[HeadSummary]:
     """Statistics of a layer."""
     return list(session.summaries(request.layer, variant=request.variant, job=job))
+
+
+def compute_export(session: Inspector, request: ExportRequested, job: Job) -> str:
+    """Write a file; the command that makes it again."""
+    from tui_attn.export import command_line, export_file
+
+    export_file(session, request.export, request.path, force=request.force, job=job)
+    return command_line(session, request.export, request.path)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 from textual import on
 from textual.app import ComposeResult
@@ -17,29 +18,27 @@ from textual.widgets import Static
 from tui_attn.answers import VARIANTS, Cell, HeadSummary, Inspector, ModelRequest
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.export import ExportRequest, command_line, export_file, format_of
 from tui_attn.maps import MAPS, get
 from tui_attn.progress import Job
 from tui_attn.render.cells import visible
 from tui_attn.render.grid import ZOOMS, Look
 from tui_attn.render.palette import COLOUR_MAPS
-from tui_attn.selection import Selection, Span, parse
 from tui_attn.tui import texts
 from tui_attn.tui.jobs import Done, Lane, Progressed
 from tui_attn.tui.keys import bindings
 from tui_attn.tui.requests import (
     DetailRequest,
+    ExportRequested,
     HeadsRequest,
     MapAnswer,
     MapRequest,
     OpenRequest,
     compute_detail,
+    compute_export,
     compute_heads,
     compute_map,
 )
-from tui_attn.tui.screens.forms import EditText, Field, Form
-from tui_attn.tui.screens.pages import ErrorPage, Help
-from tui_attn.tui.state import LABEL_MODES, STATISTICS, ViewState, find, unit_labels
+from tui_attn.tui.state import LABEL_MODES, STATISTICS, ViewState, unit_labels
 from tui_attn.tui.widgets.grid import AttentionGrid
 from tui_attn.tui.widgets.lines import Line
 from tui_attn.tui.widgets.loading import Loading
@@ -69,7 +68,7 @@ class MainScreen(Screen[None]):
         log: Path | None,
     ) -> None:
         super().__init__()
-        self._first = OpenRequest(request, text, pair, settings.max_tokens)
+        self.wanted = OpenRequest(request, text, pair, settings.max_tokens)
         self._settings = settings
         self._open_session = open_session
         self._log_path = log
@@ -79,7 +78,7 @@ class MainScreen(Screen[None]):
         self.run_number = 0
         self.summaries: dict[int, list[HeadSummary]] = {}
         self.cell: Cell | None = None
-        self._labels: list[str] = []
+        self.labels: list[str] = []
         self._maps = [Titled(AttentionGrid(look), id=name) for name in ("first", "second")]
         self._wall = Titled(Mosaic(look), id="mosaic")
         self._reading = Titled(Sentence(look), id="sentence")
@@ -87,7 +86,7 @@ class MainScreen(Screen[None]):
         self._mapping = Lane(self, "map", self._with_session(compute_map), self._unexpected)
         self._detailing = Lane(self, "detail", self._with_session(compute_detail), self._unexpected)
         self._heading = Lane(self, "heads", self._with_session(compute_heads), self._unexpected)
-        self._exporting = Lane(self, "export", self._export, self._unexpected)
+        self._exporting = Lane(self, "export", self._with_session(compute_export), self._unexpected)
         self._started = time.monotonic()
 
     def compose(self) -> ComposeResult:
@@ -112,7 +111,7 @@ class MainScreen(Screen[None]):
         self._show_view()
         self._show_lines()
         # Importing torch on a thread holds the interpreter's lock: not before the first frame.
-        self.call_after_refresh(self._ask_open, self._first)
+        self.call_after_refresh(self.ask_open, self.wanted)
 
     # --- parts -----------------------------------------------------------------------------------
 
@@ -154,7 +153,8 @@ class MainScreen(Screen[None]):
         session.analyse(request.text, pair=request.pair, max_tokens=request.max_tokens, job=job)
         return session
 
-    def _ask_open(self, request: OpenRequest) -> None:
+    def ask_open(self, request: OpenRequest) -> None:
+        """Open a model or run a text, on a thread."""
         self._started = time.monotonic()
         if self.session is None:
             self.query_one(Loading).begin()
@@ -205,7 +205,7 @@ class MainScreen(Screen[None]):
         elif lane is self._opening:
             self._opened(answer)  # type: ignore[arg-type]
         elif lane is self._exporting:
-            self._exported(*answer)  # type: ignore[misc]
+            self._exported(request, answer)  # type: ignore[arg-type]
         elif getattr(request, "run", None) == self.run_number:
             if isinstance(request, MapRequest):
                 self._show_map(request, answer)  # type: ignore[arg-type]
@@ -220,10 +220,10 @@ class MainScreen(Screen[None]):
         retry = None
         if isinstance(request, OpenRequest):
             self.query_one(Loading).end()
-            retry = lambda: self._ask_open(request)  # noqa: E731
+            retry = lambda: self.ask_open(request)  # noqa: E731
             self._show_view()
         self._show_lines()
-        self.app.push_screen(ErrorPage(error, self._log_path, retry))
+        self._dialogs.show_error(self, error, self._log_path, retry)
 
     def _stopped(self) -> None:
         self.query_one(Loading).end()
@@ -361,7 +361,7 @@ class MainScreen(Screen[None]):
             line.show("")
             return
         told = texts.identifiability(self.cell, self.size.width) if self.cell else ""
-        line.show(*texts.detail(self._labels, self.grid.cursor, self.cell, told))
+        line.show(*texts.detail(self.labels, self.grid.cursor, self.cell, told))
 
     def _show_sentence(self) -> None:
         if self.state.view != "text":
@@ -383,11 +383,11 @@ class MainScreen(Screen[None]):
         if self.session is None:
             return
         tokens = self.session.run.tokens
-        self._labels = unit_labels(tokens, self.state.unit, self.state.labels)
+        self.labels = unit_labels(tokens, self.state.unit, self.state.labels)
         for view in self._maps:
-            view.body.set_axes(self._labels)
+            view.body.set_axes(self.labels)
         along = 0 if self.state.along == "query" else 1
-        self._reading.body.set_labels(self._labels, self.grid.cursor[along])
+        self._reading.body.set_labels(self.labels, self.grid.cursor[along])
         self._changed()
 
     def _changed(self) -> None:
@@ -485,11 +485,12 @@ class MainScreen(Screen[None]):
     @on(Pane.Chosen)
     def _pane_chosen(self, message: Pane.Chosen) -> None:
         if message.pane.id == "layers":
-            self._go(message.index, self.state.head)
+            self.go(message.index, self.state.head)
         elif message.index < len(self.state.head_order):
-            self._go(self.state.layer, self.state.head_order[message.index])
+            self.go(self.state.layer, self.state.head_order[message.index])
 
-    def _go(self, layer: int, head: int) -> None:
+    def go(self, layer: int, head: int) -> None:
+        """Show another head."""
         if self.session is None or (layer, head) == (self.state.layer, self.state.head):
             return
         self.state.layer, self.state.head = layer, head
@@ -501,13 +502,13 @@ class MainScreen(Screen[None]):
         order = self.state.head_order
         if order:
             place = order.index(self.state.head) + step
-            self._go(self.state.layer, order[min(max(place, 0), len(order) - 1)])
+            self.go(self.state.layer, order[min(max(place, 0), len(order) - 1)])
 
     def action_layer(self, step: int) -> None:
         """Previous or next layer."""
         if self.session is not None:
             last = self.session.model.layers - 1
-            self._go(min(max(self.state.layer + step, 0), last), self.state.head)
+            self.go(min(max(self.state.layer + step, 0), last), self.state.head)
 
     # --- maps and looks --------------------------------------------------------------------------
 
@@ -536,7 +537,7 @@ class MainScreen(Screen[None]):
         second = self._maps[1].body
         second.zoom = self.grid.zoom
         second.look = self.grid.look
-        second.set_axes(self._labels)
+        second.set_axes(self.labels)
         second.move_to(*self.grid.cursor, notify=False)
         self._changed()
 
@@ -590,7 +591,7 @@ class MainScreen(Screen[None]):
         if self.state.view == "mosaic":
             layer, head = self._wall.body.cursor
             self._switch("grid")
-            self._go(layer, head)
+            self.go(layer, head)
 
     def action_text_view(self) -> None:
         """The text by row, then by column, then the grid again."""
@@ -646,150 +647,59 @@ class MainScreen(Screen[None]):
             mosaic.add(found)
         self._show_panes()
 
-    # --- finding ---------------------------------------------------------------------------------
+    # --- asking the person -----------------------------------------------------------------------
+
+    @property
+    def _dialogs(self) -> ModuleType:
+        """The dialogs, imported when the first one opens: the first frame does without them."""
+        from tui_attn.tui import dialogs
+
+        return dialogs
 
     def action_goto(self) -> None:
         """Ask where to go."""
-        self.app.push_screen(Form("Go to", [Field("where", "", "L5H3 q=12 k=3")], self._go_to))
-
-    def _go_to(self, values: dict[str, str]) -> None:
-        if self.session is None:
-            raise InspectError("no model is open", "open one with o", ExitCode.NO_MODEL)
-        wanted, state, model = parse(values["where"]), self.state, self.session.model
-
-        def first(span: Span, count: int, what: str, now: int) -> int:
-            return now if span.everything else span.resolve(count, what)[0]
-
-        layer = first(wanted.layers, model.layers, "layer", state.layer)
-        head = first(wanted.heads, model.heads, "head", state.head)
-        query = first(wanted.queries, self.grid.length, "query", self.grid.cursor[0])
-        key = first(wanted.keys, self.grid.length, "key", self.grid.cursor[1])
-        self._go(layer, head)
-        self.grid.move_to(query, key)
+        self._dialogs.goto(self)
 
     def action_find(self) -> None:
         """Ask for a token."""
-        self.app.push_screen(Form("Find a token", [Field("token", self.state.needle)], self._find))
-
-    def _find(self, values: dict[str, str]) -> None:
-        self.state.needle = values["token"]
-        self._find_from(1)
+        self._dialogs.find(self)
 
     def action_find_again(self, step: int) -> None:
         """Next or previous hit."""
-        try:
-            self._find_from(step)
-        except InspectError as error:
-            self.notify(str(error), markup=False)
-
-    def _find_from(self, step: int) -> None:
-        if not self.state.needle:
-            raise InspectError("there is nothing to find", "give a part of a token", ExitCode.USAGE)
-        hit = find(self._labels, self.state.needle, self.grid.cursor[0], step)
-        if hit is None:
-            raise InspectError(
-                f"no token contains {visible(self.state.needle)}", "find another", ExitCode.USAGE
-            )
-        self.grid.move_to(hit, self.grid.cursor[1])
-
-    # --- doing -----------------------------------------------------------------------------------
+        self._dialogs.find_again(self, step)
 
     def action_edit_text(self) -> None:
         """Edit the text and run it with the model warm."""
-        text = self.session.run.text if self.session is not None else self._first.text
-        self.app.push_screen(EditText(text, self._run_text))
-
-    def _run_text(self, text: str) -> None:
-        self._first = replace(self._first, text=text)
-        warm = self.session is not None
-        self._ask_open(replace(self._first, model=None if warm else self._first.model))
+        self._dialogs.edit_text(self)
 
     def action_open_model(self) -> None:
         """Ask for another model."""
-        name = self._first.model.name if self._first.model else None
-        self.app.push_screen(
-            Form(
-                "Open a model",
-                [
-                    Field(
-                        "model", name or "", "a hub name, a folder or a GGUF file; empty: the demo"
-                    )
-                ],
-                self._run_model,
-            )
-        )
-
-    def _run_model(self, values: dict[str, str]) -> None:
-        old = self._first.model or ModelRequest()
-        model = replace(old, name=values["model"].strip() or None, revision=None)
-        self._first = replace(self._first, model=model)
-        self._ask_open(self._first)
+        self._dialogs.open_model(self)
 
     def action_export(self) -> None:
         """Ask what to export, and where to."""
-        if self.session is None:
-            self.notify("no model is open", markup=False)
-            return
-        state = self.state
-        selection = Selection(Span(str(state.layer)), Span(str(state.head)))
-        self.app.push_screen(
-            Form(
-                "Export",
-                [
-                    Field("map", state.map, ", ".join(MAPS)),
-                    Field("select", str(selection), "L5H3 q=12 k=0:20; empty: everything"),
-                    Field("variant", state.variant, ", ".join(VARIANTS)),
-                    Field(
-                        "file",
-                        f"{state.map}-L{state.layer}H{state.head}.csv",
-                        "csv tsv json npz md tex html svg",
-                    ),
-                    Field("replace", "no", "yes replaces a file that exists"),
-                ],
-                self._ask_export,
-            )
-        )
+        self._dialogs.export(self)
 
-    def _ask_export(self, values: dict[str, str]) -> None:
-        path = Path(values["file"]).expanduser()
-        if values["variant"] not in VARIANTS:
-            raise InspectError(
-                "there is no such variant", f"choose one of {', '.join(VARIANTS)}", ExitCode.USAGE
-            )
-        force = values["replace"].strip().lower() in ("y", "yes")
-        if path.exists() and not force:
-            raise InspectError(
-                f"{path} exists already",
-                "write yes under replace, or another name",
-                ExitCode.OUTPUT,
-            )
-        request = ExportRequest(
-            values["map"].strip(),
-            parse(values["select"]),
-            format_of(path),
-            values["variant"],
-        )
+    def action_help(self) -> None:
+        """Show every key."""
+        self._dialogs.show_help(self)
+
+    def ask_export(self, request: ExportRequested) -> None:
+        """Write a file on a thread."""
         self._started = time.monotonic()
-        self._exporting.ask((request, path, force))
+        self._exporting.ask(request)
 
-    def _export(self, asked: tuple[ExportRequest, Path, bool], job: Job) -> tuple[Path, str]:
-        request, path, force = asked
-        session = self.session
-        if session is None:
-            raise InspectError("no model is open", "open one with o", ExitCode.NO_MODEL)
-        export_file(session, request, path, force=force, job=job)
-        return path, command_line(session, request, path)
-
-    def _exported(self, path: Path, command: str) -> None:
+    def _exported(self, request: ExportRequested, command: str) -> None:
         self._show_detail()
-        self.notify(
-            f"{visible(command)}", title=f"wrote {visible(str(path))}", timeout=8, markup=False
-        )
+        path = visible(str(request.path))
+        self.notify(visible(command), title=f"wrote {path}", timeout=8, markup=False)
+
+    # --- doing -----------------------------------------------------------------------------------
 
     def action_copy_row(self) -> None:
         """Send the cursor's row to the terminal's clipboard, as key, token and value."""
         lines = [
-            f"{key}\t{visible(self._labels[key])}\t{value!r}"
+            f"{key}\t{visible(self.labels[key])}\t{value!r}"
             for key, value in self.grid.row_values()
         ]
         text = "\n".join(lines)
@@ -811,7 +721,3 @@ class MainScreen(Screen[None]):
             self._mapping.cancel()
             self._heading.cancel()
             self.notify("stopped", markup=False)
-
-    def action_help(self) -> None:
-        """Show every key."""
-        self.app.push_screen(Help())

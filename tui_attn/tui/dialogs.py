@@ -1,0 +1,152 @@
+"""What the main screen asks a person: where to go, what to find, which text, model and file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui_attn.answers import VARIANTS, Inspector, ModelRequest
+from tui_attn.errors import ExitCode, InspectError
+from tui_attn.export import FORMATS, ExportRequest, format_of
+from tui_attn.maps import MAPS
+from tui_attn.render.cells import visible
+from tui_attn.selection import Selection, Span, parse
+from tui_attn.tui import state
+from tui_attn.tui.requests import ExportRequested
+from tui_attn.tui.screens.forms import EditText, Field, Form
+from tui_attn.tui.screens.pages import ErrorPage, Help
+
+if TYPE_CHECKING:
+    from tui_attn.tui.screens.main import MainScreen
+
+
+def goto(screen: MainScreen) -> None:
+    """Ask where to go."""
+
+    def submit(values: dict[str, str]) -> None:
+        wanted, model, grid = parse(values["where"]), _session(screen).model, screen.grid
+        now = screen.state
+        layer = _first(wanted.layers, model.layers, "layer", now.layer)
+        head = _first(wanted.heads, model.heads, "head", now.head)
+        query = _first(wanted.queries, grid.length, "query", grid.cursor[0])
+        key = _first(wanted.keys, grid.length, "key", grid.cursor[1])
+        screen.go(layer, head)
+        grid.move_to(query, key)
+
+    screen.app.push_screen(Form("Go to", [Field("where", "", "L5H3 q=12 k=3")], submit))
+
+
+def _first(span: Span, count: int, what: str, now: int) -> int:
+    return now if span.everything else span.resolve(count, what)[0]
+
+
+def find(screen: MainScreen) -> None:
+    """Ask for a token and go to the next one."""
+
+    def submit(values: dict[str, str]) -> None:
+        screen.state.needle = values["token"]
+        _find_from(screen, 1)
+
+    screen.app.push_screen(Form("Find a token", [Field("token", screen.state.needle)], submit))
+
+
+def find_again(screen: MainScreen, step: int) -> None:
+    """Next or previous hit."""
+    try:
+        _find_from(screen, step)
+    except InspectError as error:
+        screen.notify(str(error), markup=False)
+
+
+def _find_from(screen: MainScreen, step: int) -> None:
+    needle, (query, key) = screen.state.needle, screen.grid.cursor
+    if not needle:
+        raise InspectError("there is nothing to find", "give a part of a token", ExitCode.USAGE)
+    hit = state.find(screen.labels, needle, query, step)
+    if hit is None:
+        raise InspectError(f"no token contains {visible(needle)}", "find another", ExitCode.USAGE)
+    screen.grid.move_to(hit, key)
+
+
+def edit_text(screen: MainScreen) -> None:
+    """Edit the text and run it; a model that is open stays warm."""
+
+    def submit(text: str) -> None:
+        screen.wanted = replace(screen.wanted, text=text)
+        warm = screen.session is not None
+        screen.ask_open(replace(screen.wanted, model=None if warm else screen.wanted.model))
+
+    text = screen.wanted.text if screen.session is None else screen.session.run.text
+    screen.app.push_screen(EditText(text, submit))
+
+
+def open_model(screen: MainScreen) -> None:
+    """Ask for another model."""
+    old = screen.wanted.model or ModelRequest()
+
+    def submit(values: dict[str, str]) -> None:
+        model = replace(old, name=values["model"].strip() or None, revision=None)
+        screen.wanted = replace(screen.wanted, model=model)
+        screen.ask_open(screen.wanted)
+
+    hint = "a hub name, a folder or a GGUF file; empty: the demo"
+    screen.app.push_screen(Form("Open a model", [Field("model", old.name or "", hint)], submit))
+
+
+def export(screen: MainScreen) -> None:
+    """Ask what to export, and where to."""
+    if screen.session is None:
+        screen.notify("no model is open", markup=False)
+        return
+    now = screen.state
+    selection = Selection(Span(str(now.layer)), Span(str(now.head)))
+    fields = [
+        Field("map", now.map, ", ".join(MAPS)),
+        Field("select", str(selection), "L5H3 q=12 k=0:20; empty: everything"),
+        Field("variant", now.variant, ", ".join(VARIANTS)),
+        Field("file", f"{now.map}-L{now.layer}H{now.head}.csv", " ".join(FORMATS)),
+        Field("replace", "no", "yes replaces a file that exists"),
+    ]
+    screen.app.push_screen(
+        Form("Export", fields, lambda values: screen.ask_export(_export_of(values)))
+    )
+
+
+def _export_of(values: dict[str, str]) -> ExportRequested:
+    path = Path(values["file"]).expanduser()
+    if values["variant"] not in VARIANTS:
+        raise InspectError(
+            "there is no such variant", f"choose one of {', '.join(VARIANTS)}", ExitCode.USAGE
+        )
+    force = values["replace"].strip().lower() in ("y", "yes")
+    if path.exists() and not force:
+        raise InspectError(
+            f"{path} exists already", "write yes under replace, or another name", ExitCode.OUTPUT
+        )
+    request = ExportRequest(
+        values["map"].strip(),
+        parse(values["select"]),
+        format_of(path),
+        values["variant"],
+    )
+    return ExportRequested(request, path, force)
+
+
+def show_help(screen: MainScreen) -> None:
+    """Show every key."""
+    screen.app.push_screen(Help())
+
+
+def show_error(
+    screen: MainScreen, error: InspectError, log: Path | None, retry: Callable[[], None] | None
+) -> None:
+    """Show what went wrong and what to do."""
+    screen.app.push_screen(ErrorPage(error, log, retry))
+
+
+def _session(screen: MainScreen) -> Inspector:
+    if screen.session is None:
+        raise InspectError("no model is open", "open one with o", ExitCode.NO_MODEL)
+    return screen.session
