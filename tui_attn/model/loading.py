@@ -60,6 +60,13 @@ def load(request: ModelRequest, job: Job) -> LoadedModel:
         source,
         "tokenizer",
     )
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+        # transformers makes an empty tokenizer where the files are missing: all text is [UNK].
+        raise InspectError(
+            f"the tokenizer of {source.name} is missing",
+            "put its tokenizer.json beside the weights",
+            ExitCode.NO_MODEL,
+        )
     job.report("reading the weights")
     model = _read(
         lambda: AutoModel.from_pretrained(

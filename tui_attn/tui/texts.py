@@ -92,7 +92,7 @@ def identifiability(cell: Cell, width: int) -> str:
     """Whether this query's attention can be told from its output, short on narrow screens."""
     dimension, keys = cell.null_dimension, cell.visible_keys
     if width < 110:
-        return f"null {dimension}/{keys}" if dimension else "identifiable"
+        return f"null {dimension}/{keys}" if dimension else "id yes"
     if dimension == 0:
         return f"identifiable yes: {keys} keys, no null space"
     return f"identifiable no: null space {dimension} of {keys}"
