@@ -74,7 +74,8 @@ def test_edit_the_text_and_resize(terminal: Terminal) -> None:
     terminal.press("t")
     terminal.wait_for("enter: run it")
     terminal.type(" and the cat")
-    terminal.press("Enter")
+    terminal.press("Enter")  # at once: no letter may be overtaken
+    terminal.wait_for("15 tokens")
     terminal.wait_for("cat")
     terminal.press("q")
     terminal.wait_for("code 0")

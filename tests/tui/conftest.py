@@ -30,8 +30,7 @@ async def settle(pilot: Pilot[int]) -> None:
     """Until nothing computes and everything is drawn."""
     for _ in range(500):
         await pilot.pause()
-        lanes = [main(pilot)._opening, main(pilot)._mapping, main(pilot)._detailing]
-        lanes += [main(pilot)._heading, main(pilot)._exporting]
+        lanes = main(pilot).lanes
         if not any(lane.busy for lane in lanes):
             await pilot.pause()
             if not any(lane.busy for lane in lanes):

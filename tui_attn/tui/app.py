@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -51,13 +53,13 @@ class InspectApp(App[int]):
         self.animation_level = "none"
         look = Look(colour=settings.colour not in ("none", "16"), ascii=settings.ascii)
         self.theme = "textual-dark" if look.colour else "ansi-dark"
-        self._main = MainScreen(
+        self.main_screen = MainScreen(
             request, demo.TEXT if text is None else text, pair, settings, look, open_session, log
         )
 
     def get_default_screen(self) -> MainScreen:
         """The one screen that everything else lies on."""
-        return self._main
+        return self.main_screen
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: every action of the registry."""
@@ -67,7 +69,7 @@ class InspectApp(App[int]):
             call = f"app.{action.call}" if action.call == "quit" else action.call
 
             async def run(call: str = call) -> None:
-                await self.run_action(call, self._main)
+                await self.run_action(call, self.main_screen)
 
             yield SystemCommand(action.help, f"key {action.shown}", run)
 
@@ -88,4 +90,11 @@ def run_app(
     """
     app = InspectApp(request, text, settings, open_session, pair=pair, log=log)
     app.run(mouse=settings.mouse)
-    return app.return_code or ExitCode.DONE
+    code = app.return_code or ExitCode.DONE
+    stopped = [lane.stop(seconds=1.0) for lane in app.main_screen.lanes]
+    if not all(stopped):
+        # Something that cannot be stopped (an import, a download). The terminal is itself again and
+        # files are whole: leave without it.
+        sys.stdout.flush()
+        os._exit(code)
+    return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from threading import Thread
 from typing import Generic, TypeVar
 
 from textual.message import Message
@@ -57,8 +58,8 @@ class Lane(Generic[Request, Answer]):
 
     Args:
         owner: The widget that gets `Done` and `Progressed`.
-        name: For the log and the worker's group.
-        work: Computes an answer, on a worker's thread.
+        name: For the log and the thread.
+        work: Computes an answer, on a thread of its own.
         unexpected: Turns an error of ours into a sentence for people.
     """
 
@@ -75,6 +76,7 @@ class Lane(Generic[Request, Answer]):
         self._unexpected = unexpected
         self._waiting: Request | None = None
         self._job: Job | None = None
+        self._thread: Thread | None = None
 
     @property
     def busy(self) -> bool:
@@ -103,6 +105,13 @@ class Lane(Generic[Request, Answer]):
         self._job.cancel()
         return True
 
+    def stop(self, seconds: float) -> bool:
+        """Cancel, and wait for the thread to clean up; whether it did."""
+        self.cancel()
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return self._thread is None or not self._thread.is_alive()
+
     def finished(self) -> None:
         """The owner has taken `Done`: the next request may start."""
         self._job = None
@@ -113,13 +122,9 @@ class Lane(Generic[Request, Answer]):
     def _start(self, request: Request) -> None:
         job = Job(lambda progress: self._post(Progressed(self, progress)))  # type: ignore[arg-type]
         self._job = job
-        self._owner.run_worker(
-            lambda: self._run(request, job),
-            name=self.name,
-            group=self.name,
-            thread=True,
-            exit_on_error=False,
-        )
+        # A daemon: an import or a download cannot be stopped, and must not hold up the exit.
+        self._thread = Thread(target=self._run, args=(request, job), name=self.name, daemon=True)
+        self._thread.start()
 
     def _run(self, request: Request, job: Job) -> None:
         done = Done(self, request)  # type: ignore[arg-type]

@@ -10,6 +10,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
+from textual.events import Key
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
@@ -90,10 +92,21 @@ class _TextField(TextArea):
     """Enter runs the text instead of breaking the line."""
 
     BINDINGS = [
-        Binding("enter", "screen.submit", "run", priority=True, show=False),
         Binding("ctrl+n", "new_line", "new line", show=False),
         Binding("escape", "screen.close", "close", priority=True, show=False),
     ]
+
+    class Submitted(Message):
+        """Enter was pressed, after everything that was typed before it."""
+
+    async def _on_key(self, event: Key) -> None:
+        # Not a binding: those overtake letters that still wait in this widget's queue.
+        if event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Submitted())
+        else:
+            await super()._on_key(event)
 
     def action_new_line(self) -> None:
         """Break the line."""
@@ -128,7 +141,8 @@ class EditText(ModalScreen[None]):
         field.focus()
         field.move_cursor(field.document.end)
 
-    def action_submit(self) -> None:
+    @on(_TextField.Submitted)
+    def submit(self) -> None:
         """Run the text."""
         self._submit(self.query_one(_TextField).text)
         self.dismiss()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from textual import on
 from textual.app import ComposeResult
@@ -127,6 +128,11 @@ class MainScreen(Screen[None]):
     @property
     def _statistic_text(self) -> str:
         return STATISTICS[self.state.statistic].title
+
+    @property
+    def lanes(self) -> list[Lane[Any, Any]]:
+        """Everything that may be running."""
+        return [self._opening, self._mapping, self._detailing, self._heading, self._exporting]
 
     # --- the session -----------------------------------------------------------------------------
 
