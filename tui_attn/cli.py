@@ -10,7 +10,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from tui_attn.answers import VARIANTS, ModelRequest
 from tui_attn.config import Colour, Settings
@@ -154,7 +153,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     add("--ascii", action="store_true", help="draw with ASCII only")
     add("--no-mouse", action="store_true", help="leave the mouse to the terminal")
     if command is None:
-        add("--version", action="version", version=f"attn-inspect {version('attn-inspect')}")
+        add("--version", action=_Version, nargs=0, help="print the version and leave")
         return parser
     if command == "export":
         add("--map", required=True, help="attention, effective, null or heads")
@@ -165,6 +164,16 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     add("--format", metavar="F", help="csv, tsv, json, npz, md, tex, html or svg")
     add("--force", action="store_true", help="replace a file that exists")
     return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version; reading it costs more than parsing everything else."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"attn-inspect {version('attn-inspect')}\n")
+        parser.exit()
 
 
 class _Parser(argparse.ArgumentParser):
