@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -21,7 +22,10 @@ def screen(request: ModelRequest, text: str | None, pair: str | None, settings: 
     """
     _need_terminal()
     log = logs.start(settings.debug)
+    gc.disable()  # importing makes many objects and no garbage: a fifth of the time to a frame
     from tui_attn.tui.app import run_app
+
+    gc.enable()
 
     def open_session(request: ModelRequest, job: Job) -> Inspector:
         resolve(request)  # a wrong name fails before torch is imported

@@ -36,15 +36,15 @@ class Line(Widget):
         room = self.size.width
         left, right = self._left, self._right
         gap = room - width(left.plain) - width(right.plain)
-        if gap >= 2 or not right.plain:
+        if gap >= 1 or not right.plain:
             line = left.copy()
             line.append(" " * max(gap, 0))
             line.append_text(right)
         else:
             line = left.copy()
-            keep = room - width(left.plain) - 2
+            keep = room - width(left.plain) - 1
             if keep > 8:
-                line.append("  " + fit_visible(right.plain, keep, False), style=right.style)
+                line.append(" " + fit_visible(right.plain, keep, False), style=right.style)
         line.no_wrap = True
         line.truncate(room, overflow="ellipsis", pad=True)
         return line
