@@ -36,7 +36,7 @@ def modules_after(code: str) -> set[str]:
         ("import tui_attn.export", {"torch", "transformers", "textual"}),
         ("import tui_attn.commands.headless", {"torch", "transformers", "textual"}),
         ("import tui_attn.render.grid", {"torch", "transformers", "textual"}),
-        ("import tui_attn.tui.app", {"torch", "transformers", "tui_attn.session"}),
+        ("import tui_attn.tui.app", {"torch", "transformers", "tui_attn.session", "numpy"}),
         ("import tui_attn.session", {"textual"}),
         ("from tui_attn.cli import main; main(['maps'])", {"torch", "transformers", "textual"}),
     ],

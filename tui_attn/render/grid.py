@@ -1,4 +1,7 @@
-"""One line of the coloured grid: values -> runs of equal style."""
+"""One line of the coloured grid: values -> runs of equal style.
+
+numpy is imported with the first cell, so that the first frame does not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 
@@ -142,8 +144,17 @@ def _half_blocks(values: FloatArray, scale: Scale, look: Look, cursor: int | Non
     return merge(texts, styles)
 
 
+def blank(rows: int, columns: int) -> FloatArray:
+    """Cells that show nothing: NaN, (rows, columns)."""
+    import numpy as np
+
+    return np.full((rows, columns), np.nan)
+
+
 def pool(picture: FloatArray, rows: int, columns: int) -> FloatArray:
     """A picture pooled to at most rows x columns cells, each the value of largest magnitude."""
+    import numpy as np
+
     rows, columns = min(rows, picture.shape[0]), min(columns, picture.shape[1])
     row_starts = np.arange(rows) * picture.shape[0] // rows
     column_starts = np.arange(columns) * picture.shape[1] // columns
@@ -157,7 +168,7 @@ def thumbnail(picture: FloatArray, width: int, height: int, look: Look) -> list[
     scale = Scale(0.0, 1.0)
     per_line = look.rows_per_line("half")
     small = pool(picture, height * per_line, width)
-    tall = np.full((height * per_line, width), np.nan)
+    tall = blank(height * per_line, width)
     tall[: small.shape[0], : small.shape[1]] = small
     if per_line == 1:
         return [line(row, scale, "half", look) for row in tall]

@@ -1,13 +1,18 @@
-"""Numbers -> levels of a colour scale. Only the colour is bounded, never the number."""
+"""Numbers -> levels of a colour scale. Only the colour is bounded, never the number.
+
+numpy is imported with the first number, so that the first frame does not wait for it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from tui_attn.answers import FloatArray
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 NO_LEVEL = 255
 """The level of NaN: nothing to show."""
@@ -32,6 +37,8 @@ class Scale:
 
     def positions(self, values: FloatArray) -> FloatArray:
         """Where values lie: 0 … 1, or -1 … 1 when signed; NaN stays NaN."""
+        import numpy as np
+
         reach = max(abs(self.low), abs(self.high)) if self.signed else self.high
         share = values / reach if reach > 0 else np.zeros_like(values)
         roots: FloatArray = np.sign(share) * np.sqrt(np.abs(share))
@@ -44,6 +51,8 @@ class Scale:
             values: Any shape.
             steps: Number of levels; odd when signed.
         """
+        import numpy as np
+
         positions = self.positions(values)
         if self.signed:
             half = steps // 2

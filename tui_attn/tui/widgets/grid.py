@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
@@ -311,7 +310,7 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         have = self.window
         if have is None or left < have.columns[0] or right > have.columns[1]:
             return None
-        values = np.full((len(rows), right - left), np.nan)
+        values = grid.blank(len(rows), right - left)
         for number, row in enumerate(rows):
             if row >= self.length:
                 continue
@@ -333,7 +332,7 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         cursor_row = self.cursor[0] * count // self.length
         here = top <= cursor_row < top + rows_per_line
         first = self.cursor[0] if here else top * self.length // count
-        values = np.full((rows_per_line, columns), np.nan)
+        values = grid.blank(rows_per_line, columns)
         part = self.overview[top : top + rows_per_line]
         values[: len(part)] = part
         cursor = self.cursor[1] * columns // self.length if here else None

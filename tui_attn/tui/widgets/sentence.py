@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from rich.segment import Segment
 from textual.geometry import Size
 from textual.message import Message
@@ -106,6 +105,8 @@ class Sentence(ScrollView, inherit_bindings=False):
         base, number = self.rich_style, self.scroll_offset.y + y
         if number >= len(self._lines):
             return Strip.blank(self.size.width, base)
+        import numpy as np  # with the first token, not before the first frame
+
         ramp = self.look.colours.ramp(self._scale.signed)
         segments = []
         for token in self._lines[number]:
