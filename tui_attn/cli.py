@@ -16,6 +16,11 @@ from tui_attn.config import Colour, Settings
 from tui_attn.errors import Cancelled, ExitCode, InspectError
 
 _COMMANDS = ("export", "heads", "maps", "models", "doctor")
+_USAGES = {
+    None: "[MODEL] [TEXT] ",
+    "export": "[MODEL] [TEXT] --map MAP ",
+    "heads": "[MODEL] [TEXT] ",
+}
 _DESCRIPTION = "Look inside transformer attention from a terminal."
 _EPILOG = """\
 commands (attn-inspect COMMAND --help says more):
@@ -52,9 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say("interrupted.")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (`| head`): nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return ExitCode.DONE
+        return ExitCode.DONE  # the reader went away (`| head`): nobody is left to tell
+    except MemoryError:
+        if debug:
+            traceback.print_exc()
+        _say("there is not enough memory; shorten the text with --max-tokens, or select less.")
+        return ExitCode.INPUT
     except Exception as error:
         if debug:
             traceback.print_exc()
@@ -67,21 +75,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     command = arguments[0] if arguments and arguments[0] in _COMMANDS else None
-    options = _parser(command).parse_args(arguments[1:] if command else arguments)
+    options = _parse(_parser(command), arguments[1:] if command else arguments)
+    if command is None and options.model in _COMMANDS:
+        raise InspectError(
+            f"the command {options.model} comes first",
+            f"write attn-inspect {options.model} and the options after it",
+            ExitCode.USAGE,
+        )
     _set_environment(options)
     if command in ("maps", "models", "doctor"):
         return _report(command, options)
-    from tui_attn.commands.texts import read_text
+    from tui_attn.commands.texts import checked, read_text
 
     text = read_text(options.text, options.text_file)
+    pair = None if options.pair is None else checked(options.pair)
     request = _model_request(options)
     if command is None:
         from tui_attn.commands.screen import screen
 
-        return screen(request, text, options.pair, _settings(options))
+        return screen(request, text, pair, _settings(options))
     from tui_attn.commands import headless
 
-    work = headless.Headless(request, text, options.pair, options.max_tokens, options.tolerance)
+    work = headless.Headless(request, text, pair, options.max_tokens, options.tolerance)
     to_screen = command == "heads" and options.output is None and options.format is None
     return headless.export(
         work,
@@ -96,15 +111,34 @@ def _run(arguments: list[str]) -> int:
 
 def _report(command: str, options: argparse.Namespace) -> int:
     from tui_attn.commands import reports
+    from tui_attn.commands.streams import standard_output
 
-    if command == "maps":
-        return reports.maps()
-    return reports.models() if command == "models" else reports.doctor(options.device)
+    with standard_output():
+        if command == "maps":
+            return reports.maps()
+        return reports.models() if command == "models" else reports.doctor(options.device)
+
+
+def _parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """Read options and MODEL TEXT in any order; what follows `--` is never an option.
+
+    `parse_args` refuses options between two optional words, and `parse_intermixed_args` words
+    with a dash after `--`; so those are taken here.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_intermixed_args(arguments[:end])
+    for word in arguments[end + 1 :]:
+        free = [name for name in ("model", "text") if getattr(options, name, word) is None]
+        if not free:
+            parser.error(f"unrecognized arguments: {word}")
+        setattr(options, free[0], word)
+    return options
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=f"attn-inspect {command}" if command else "attn-inspect",
+        usage=f"%(prog)s {_USAGES.get(command, '')}[options]",
         description=_DESCRIPTION,
         epilog=None if command else _EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -139,7 +173,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     add("--variant", default="output", choices=VARIANTS, help="which effective attention")
     add(
         "--tolerance",
-        type=float,
+        type=_fraction,
         metavar="T",
         help="singular values below T x the largest are zero",
     )
@@ -183,9 +217,22 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _positive(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
     if value < 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return value
+
+
+def _fraction(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
     return value
 
 
@@ -195,7 +242,7 @@ def _model_request(options: argparse.Namespace) -> ModelRequest:
         device=options.device,
         dtype=options.dtype,
         revision=options.revision,
-        offline=options.offline or _is_set("HF_HUB_OFFLINE"),
+        offline=options.offline or _is_true("HF_HUB_OFFLINE"),
         trust_remote_code=options.trust_remote_code,
         allow_pickle=options.allow_pickle,
     )
@@ -217,7 +264,7 @@ def _colour(choice: Colour) -> Colour:
     """`auto` as the environment says: SSH forwards no COLORTERM, so 256 is the usual case."""
     if choice != "auto":
         return choice
-    if _is_set("NO_COLOR"):
+    if os.environ.get("NO_COLOR"):  # any value at all (no-color.org)
         return "none"
     if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
         return "truecolor"
@@ -228,6 +275,8 @@ def _colour(choice: Colour) -> Colour:
 
 def _set_environment(options: argparse.Namespace) -> None:
     """What libraries read when they are imported; so before any of them is."""
+    if options.colour not in ("auto", "none"):
+        os.environ.pop("NO_COLOR", None)  # what is typed wins over the environment
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -238,9 +287,14 @@ def _set_environment(options: argparse.Namespace) -> None:
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
 
 
-def _is_set(name: str) -> bool:
-    return os.environ.get(name, "") not in ("", "0")
+def _is_true(name: str) -> bool:
+    """As the hub's own library reads its variables."""
+    return os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def _say(sentence: str) -> None:
-    sys.stderr.write(f"attn-inspect: {sentence}\n")
+    """One line on standard error; names in it are typed by people and may hold anything."""
+    from tui_attn.render.cells import visible
+
+    if sys.stderr is not None:
+        sys.stderr.write(f"attn-inspect: {visible(' '.join(sentence.split()))}\n")

@@ -97,6 +97,20 @@ def test_json_names_the_command_that_makes_it_again(capsysbinary) -> None:
         (2, ["export", "--map", "attention", "--head", "x"]),
         (2, ["export", "--map", "attention", "--select", "L1", "--layer", "1"]),
         (2, ["export", "--map", "attention", "--format", "xls"]),
+        (2, ["export", "--map", "attention", "-o", "table.xlsx"]),
+        (2, ["export", "--map", "attention", "--layer", "1H2"]),
+        (2, ["export", "--map", "attention", "--layer", "1 q=0"]),
+        (2, ["export", "--map", "attention", "--head", ""]),
+        (2, ["export", "--map", "attention", "--tolerance", "nan"]),
+        (2, ["export", "--map", "attention", "--tolerance", "-1"]),
+        (2, ["export", "--map", "attention", "--max-tokens", "many"]),
+        (2, ["export", "m", "not UTF-8 \udcff", "--map", "attention"]),
+        (2, ["export", "m", "t", "--pair", "\udcff", "--map", "attention"]),
+        (2, ["export", "--map", "attention", "--", "a", "b", "c"]),
+        (2, ["heads", "--select", "q=1"]),
+        (2, ["--offline", "doctor"]),
+        (2, ["maps", "--", "extra"]),
+        (2, ["--\x1b[2J\nnonsense"]),
         (2, ["export", "--map", "attention", "--variant", "other"]),
         (2, ["export", "--map", "attention", "--max-tokens", "0"]),
         (2, ["export", "--map", "attention", "--text-file", "missing.txt"]),
@@ -117,7 +131,8 @@ def test_failures_are_one_sentence_and_a_code(
     found, out, err = run(capsysbinary, *arguments)
     assert (found, out) == (code, "")
     assert err.startswith("attn-inspect: ")
-    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert err[:-1].isprintable()
     assert "Traceback" not in err
     assert (tmp_path / "exists.csv").read_text() == "old"
 
@@ -125,7 +140,7 @@ def test_failures_are_one_sentence_and_a_code(
 @pytest.mark.parametrize(
     "error,code",
     [(InspectError("no model", "find one", code), int(code)) for code in (3, 4, 5)]
-    + [(KeyboardInterrupt(), 130), (RuntimeError("boom"), 1)],
+    + [(KeyboardInterrupt(), 130), (RuntimeError("boom\ntwice"), 1), (MemoryError(), 5)],
 )
 def test_every_failure_behind_has_its_code(
     capsysbinary, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
@@ -138,6 +153,39 @@ def test_every_failure_behind_has_its_code(
     assert (found, out) == (code, "")
     assert err.count("\n") == 1
     assert "Traceback" in run(capsysbinary, "heads", "--debug")[2] or code == 130
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["m", "a b", "--map", "attention"],
+        ["m", "--map", "attention", "a b"],
+        ["--map", "attention", "m", "a b"],
+        ["--map", "attention", "--", "m", "a b"],
+        ["m", "--map", "attention", "--", "a b"],
+    ],
+)
+def test_words_and_options_come_in_any_order(capsysbinary, fake: FakeSession, words) -> None:
+    assert run(capsysbinary, "export", *words)[0] == 0
+    assert fake.run.text == "a b"
+
+
+@pytest.mark.parametrize(
+    "value,offline", [("1", True), ("true", True), ("0", False), ("no", False)]
+)
+def test_offline_is_read_as_the_hub_reads_it(
+    capsysbinary, monkeypatch: pytest.MonkeyPatch, fake: FakeSession, value: str, offline: bool
+) -> None:
+    asked = []
+
+    def opened(request, job, tolerance=None):
+        asked.append(request.offline)
+        return fake
+
+    monkeypatch.setattr(session, "open_session", opened)
+    monkeypatch.setenv("HF_HUB_OFFLINE", value)
+    run(capsysbinary, "heads")
+    assert asked == [offline]
 
 
 def test_force_replaces(capsysbinary, tmp_path: Path) -> None:
@@ -170,6 +218,7 @@ def test_doctor_never_fails(capsysbinary) -> None:
         ({"TERM": "xterm-kitty"}, "auto", "256"),
         ({"TERM": "linux"}, "auto", "16"),
         ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "auto", "none"),
+        ({"TERM": "xterm-256color", "NO_COLOR": "0"}, "auto", "none"),
         ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "256", "256"),
     ],
 )

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import csv
+import errno
+import html
 import io
 import json
 import math
 import os
 import re
+import shlex
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.fakes import HOSTILE, FakeSession
+from tui_attn import cli
 from tui_attn.errors import Cancelled, ExitCode, InspectError
-from tui_attn.export import FORMATS, ExportRequest, export_file, export_stream, format_of
+from tui_attn.export import (
+    FORMATS,
+    ExportRequest,
+    command_line,
+    export_file,
+    export_stream,
+    format_of,
+)
 from tui_attn.progress import Job
 from tui_attn.render.cells import visible
 from tui_attn.selection import parse
@@ -112,6 +126,8 @@ def test_hostile_tokens_are_harmless_in_every_format(form: str) -> None:
         assert '"=1+1"' in text
     if form == "md":
         assert all(line.replace("\\|", "").count("|") == 8 for line in text.splitlines())
+        assert "<" not in text
+        assert "\\[red\\]" in text
 
 
 def test_json_and_npz_carry_their_metadata_and_the_same_numbers() -> None:
@@ -119,6 +135,7 @@ def test_json_and_npz_carry_their_metadata_and_the_same_numbers() -> None:
     request = ExportRequest("null", parse("H1"), "json")
     made = json.loads(exported(session, request))
     assert made["columns"] == CELLS
+    assert made["metadata"]["command"].startswith("attn-inspect export fake-model ")
     assert made["metadata"]["map"] == "null"
     assert made["metadata"]["model"] == "fake-model"
     assert "--select H1" in made["metadata"]["command"]
@@ -191,7 +208,7 @@ def test_files_are_not_replaced_unasked(tmp_path: Path) -> None:
     assert target.read_text() == "old"
 
 
-@pytest.mark.parametrize("path", ["missing/a.csv", "."])
+@pytest.mark.parametrize("path", ["missing/a.csv", ".", "a" * 300 + ".csv"])
 def test_places_that_cannot_be_written(tmp_path: Path, path: str) -> None:
     with pytest.raises(InspectError) as caught:
         export_file(FakeSession(), ExportRequest("attention"), tmp_path / path)
@@ -221,13 +238,14 @@ def test_cancelling_stops_an_export(tmp_path: Path) -> None:
         lambda: ExportRequest("efective"),
         lambda: ExportRequest("attention", format="cvs"),
         lambda: ExportRequest("heads", format="svg"),
+        lambda: ExportRequest("heads", parse("q=1"), "csv"),
     ],
 )
 def test_wrong_requests_are_usage_errors_that_name_what_is_meant(make) -> None:
     with pytest.raises(InspectError) as caught:
         make()
     assert caught.value.code == ExitCode.USAGE
-    assert re.search("effective|csv", str(caught.value))
+    assert re.search("effective|csv|layers and heads only", str(caught.value))
 
 
 def test_pictures_have_limits() -> None:
@@ -243,3 +261,132 @@ def test_pictures_have_limits() -> None:
 )
 def test_the_file_name_tells_the_format(name: str, form: str) -> None:
     assert format_of(Path(name)) == form
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.png", "a.csv.gz"])
+def test_a_file_name_never_lies_about_its_format(name: str) -> None:
+    with pytest.raises(InspectError, match="csv, tsv") as caught:
+        format_of(Path(name))
+    assert caught.value.code == ExitCode.USAGE
+
+
+@given(st.permutations(range(12)), st.integers(1, 40))
+def test_queries_come_in_the_order_asked_for_whatever_the_blocks(order, cells: int) -> None:
+    session = FakeSession(1, 1, length=12)
+    chosen = ",".join(map(str, order[:5]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tui_attn.export.tables._BLOCK_CELLS", cells)
+        found = rows(session, ExportRequest("attention", parse(f"q={chosen} k=0:2")))
+    assert [row["query"] for row in found[::2]] == chosen.split(",")
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "html", "svg"])
+def test_a_hostile_text_is_harmless_in_the_metadata_and_reads_back(
+    form: str, tmp_path: Path
+) -> None:
+    text = "a\x1b[2J \x9b2J \u202e \u200b </pre><script> ]]> \ud800 日本"
+    session = FakeSession(1, 1, words=["a"])
+    session.analyse(text)
+    path = export_file(session, ExportRequest("null", parse("q=0"), form), tmp_path / f"a.{form}")
+    if form == "csv":
+        path = path.with_name("a.csv.meta.json")
+    shown = path.read_text(encoding="utf-8")
+    assert all(sign == "\n" or sign.isprintable() for sign in shown)
+    assert "日本" in shown
+    if form == "json":
+        assert text in shlex.split(json.loads(shown)["metadata"]["command"])
+    elif form == "csv":
+        assert text in shlex.split(json.loads(shown)["command"])
+    else:
+        assert "<script" not in shown
+        if form == "svg":
+            described = ElementTree.fromstring(shown).find("{*}metadata").text
+        else:
+            described = html.unescape(shown.split("<pre>")[1].split("</pre>")[0])
+        assert text in shlex.split(json.loads(described)["command"])
+
+
+def test_metadata_may_hold_what_json_has_no_word_for() -> None:
+    session = FakeSession(1, 1)
+    session.provenance = lambda: {"checks": {"row sums": math.nan}, "shape": (1, math.inf)}
+    made = json.loads(exported(session, ExportRequest("heads", format="json")))
+    assert made["metadata"]["checks"] == {"row sums": None}
+    assert made["metadata"]["shape"] == [1, None]
+
+
+def test_pictures_tell_nan_from_what_a_query_cannot_see() -> None:
+    session = FakeSession(1, 1, causal=True)
+    window = session.window
+
+    def with_nan(*args, **kwargs):
+        made = window(*args, **kwargs)
+        made.values[0, 0] = math.nan
+        return made
+
+    session.window = with_nan
+    shown = exported(session, ExportRequest("attention", parse("q=0 k=0:2"), "html")).decode()
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", shown.split("<tbody>")[1])
+    assert cells == ["NaN", ""]
+
+
+@pytest.mark.parametrize("words", [("m", "a b"), ("-m", "a b"), ("m", "-x"), ("m", "--force")])
+def test_the_command_reads_back_as_what_made_it(words: tuple[str, str]) -> None:
+    session = FakeSession(name=words[0])
+    session.analyse(words[1], pair="--pair")
+    session.provenance = lambda: {"tolerance": 0.01}
+    request = ExportRequest("null", parse("L1H2 q=-1"), "tsv", "no-bias")
+    name, command, *rest = shlex.split(command_line(session, request, Path("-odd.tsv")))
+    assert (name, command) == ("attn-inspect", "export")
+    read = cli._parse(cli._parser("export"), rest)
+    assert (read.model, read.text, read.pair) == (*words, "--pair")
+    assert (read.map, read.select, read.variant) == ("null", "L1H2 q=-1", "no-bias")
+    assert (read.tolerance, read.format, read.output) == (0.01, "tsv", "-odd.tsv")
+
+
+def test_numbers_stay_inside_their_cells_in_svg() -> None:
+    shown = exported(FakeSession(1, 1), ExportRequest("effective", format="svg")).decode()
+    found = re.findall(r'<rect x="(\d+)"[^>]*/><text x="(\d+)"[^>]*>([^<]*)<', shown)
+    assert any(number.startswith("-") for _, _, number in found)
+    letter = 6.2  # widest usual monospace letter at 10 pixels
+    assert all(int(end) - letter * len(number) > int(left) for left, end, number in found)
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    export_file(FakeSession(1, 1), ExportRequest("heads"), tmp_path / "link.csv", force=True)
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith("layer,")
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_pipe_is_written_into_and_never_replaced(tmp_path: Path, force: bool) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(pipe.read_text)
+        export_file(FakeSession(1, 1), ExportRequest("heads"), pipe, force=force)
+        assert reader.result(10).startswith("layer,")
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe.csv"]
+
+
+def test_metadata_of_somebody_else_is_not_replaced_unasked(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.meta.json").write_text("old")
+    with pytest.raises(InspectError, match="exists already"):
+        export_file(FakeSession(1, 1), ExportRequest("heads"), tmp_path / "a.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv.meta.json"]
+    assert (tmp_path / "a.csv.meta.json").read_text() == "old"
+
+
+def test_a_disk_that_is_full_at_the_end_leaves_no_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InspectError) as caught:
+        export_file(FakeSession(1, 1), ExportRequest("heads"), tmp_path / "a.csv")
+    assert caught.value.code == ExitCode.OUTPUT
+    assert list(tmp_path.iterdir()) == []

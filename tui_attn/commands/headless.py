@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from tui_attn import demo
 from tui_attn.answers import Inspector, ModelRequest, Variant
+from tui_attn.commands.streams import standard_output, tidy_end
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.export import ExportRequest, export_file, export_stream, format_of
+from tui_attn.export import ExportRequest, check_places, export_file, export_stream, format_of
 from tui_attn.export.tables import HEAD_COLUMNS
 from tui_attn.model.source import resolve
 from tui_attn.progress import Job, Progress
@@ -45,9 +46,24 @@ def selection(select: str | None, layer: str | None, head: str | None) -> Select
             raise InspectError(
                 f"both --select and an option name {name}", "give one of them", ExitCode.USAGE
             )
-        span: Span = getattr(parse(f"{letter}{option}"), name)
-        chosen = replace(chosen, **{name: span})
+        chosen = replace(chosen, **{name: _span(option, name, letter)})
     return chosen
+
+
+def _span(option: str, name: str, letter: str) -> Span:
+    """The value of `--layer` or `--head`: which of one axis, and nothing of another."""
+    try:
+        found = parse(f"{letter}{option}")
+    except InspectError:
+        found = None
+    span: Span = getattr(found, name, Span())
+    if found != replace(Selection(), **{name: span}):
+        raise InspectError(
+            f"cannot read --{name[:-1]} {option!r}",
+            "give a number, a range 0:3, a list 0,2 or all; --select says the rest",
+            ExitCode.USAGE,
+        )
+    return span
 
 
 def export(
@@ -71,28 +87,27 @@ def export(
     request = ExportRequest(map_name, chosen, form, variant)
     resolve(headless.request)  # a wrong name fails before torch is imported
     _refuse_before_the_work(path, form, force)
-    with _Reporter() as job:
+    with tidy_end(), _Reporter() as job:
         session = _open(headless, job)
         if path is not None:
             export_file(session, request, path, force=force, job=job)
-        elif not as_text:
-            export_stream(session, request, sys.stdout.buffer, job=job)
-            sys.stdout.flush()
         else:
-            sys.stdout.write(_aligned(session, request, job))
+            with standard_output() as stream:
+                if as_text:
+                    stream.write(_aligned(session, request, job).encode())
+                else:
+                    export_stream(session, request, stream, job=job)
     return ExitCode.DONE
 
 
 def _refuse_before_the_work(path: Path | None, form: str, force: bool) -> None:
     """What is sure to fail fails before a model is loaded."""
-    if path is None:
-        if form == "npz" and sys.stdout.isatty():
-            raise InspectError("npz is not for a terminal", "add -o FILE", ExitCode.USAGE)
-        return
-    if not path.parent.is_dir():
-        raise InspectError(f"there is no folder {path.parent}", "make it first", ExitCode.OUTPUT)
-    if path.exists() and not force:
-        raise InspectError(f"{path} exists already", "add --force to replace it", ExitCode.OUTPUT)
+    if path is not None:
+        check_places(path, form, force=force)
+    elif sys.stdout is None:
+        raise InspectError("standard output is closed", "add -o FILE", ExitCode.OUTPUT)
+    elif form == "npz" and sys.stdout.isatty():
+        raise InspectError("npz is not for a terminal", "add -o FILE", ExitCode.USAGE)
 
 
 def _open(headless: Headless, job: Job) -> Inspector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import os
 import platform
 import sys
@@ -76,7 +77,7 @@ def _findings(device: str) -> Iterator[tuple[str, str]]:
         value = os.environ.get(name)
         if value is not None:
             yield name, "set" if name in ("SSH_CONNECTION", "TMUX") else value
-    yield "encoding", sys.stdout.encoding
+    yield "encoding", f"{sys.stdout.encoding}, locale {locale.setlocale(locale.LC_CTYPE)}"
     yield "log folder", _attempt(lambda: str(state_folder()))
 
 

@@ -41,9 +41,10 @@ def _need_terminal() -> None:
     hint = "use `attn-inspect export` for tables without a screen, or ssh -t"
     if os.environ.get("TERM", "") in ("", "dumb"):
         raise InspectError("this terminal cannot draw a screen (TERM)", hint, ExitCode.USAGE)
-    if not sys.__stderr__ or not sys.__stderr__.isatty():
+    # Textual draws on standard error; a table is what people want who redirect standard output.
+    if not all(stream and stream.isatty() for stream in (sys.__stdout__, sys.__stderr__)):
         raise InspectError("there is no terminal to draw on", hint, ExitCode.USAGE)
-    if not sys.stdin.isatty():
+    if not sys.stdin or not sys.stdin.isatty():
         # The text came through standard input: keys come from the terminal itself.
         try:
             terminal = os.open("/dev/tty", os.O_RDONLY)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import BinaryIO
 
 from tui_attn.answers import Inspector
-from tui_attn.export import pictures, tables
+from tui_attn.export import pictures, plain_json, tables
 from tui_attn.export.request import (
     FORMATS,
     PICTURES,
@@ -17,7 +16,7 @@ from tui_attn.export.request import (
     format_of,
     metadata,
 )
-from tui_attn.export.writing import whole_file
+from tui_attn.export.writing import check_place, is_stream, settle, whole_file
 from tui_attn.progress import Job
 
 _CARRY_METADATA = ("json", "npz", *PICTURES)
@@ -36,7 +35,7 @@ def export_stream(
     job = job or Job()
     if request.format in PICTURES:
         made = pictures.figures(session, request, job)
-        pictures.write(request.format, made, command_line(session, request), stream)
+        pictures.write(request.format, made, metadata(session, request), stream)
     else:
         table = tables.table(session, request, job)
         tables.write(request.format, table, metadata(session, request), stream)
@@ -58,14 +57,35 @@ def export_file(
         InspectError: What was asked for is not there (2), or the file cannot be written (6).
         Cancelled: The job was cancelled; no file is left.
     """
-    beside = path.with_name(path.name + ".meta.json")
+    check_places(path, request.format, force=force)
+    beside = _beside(path, request.format)
     with whole_file(path, force=force) as stream:
         export_stream(session, request, stream, job=job)
-        if request.format not in _CARRY_METADATA:
-            with whole_file(beside, force=True) as meta:
-                text = json.dumps(metadata(session, request), indent=2, ensure_ascii=False)
+        if beside is not None:
+            settle(stream)  # no metadata for a table that did not fit on the disk
+            with whole_file(beside, force=force) as meta:
+                text = plain_json.dumps(metadata(session, request), indent=2)
                 meta.write(f"{text}\n".encode())
     return path
+
+
+def check_places(path: Path, form: str, *, force: bool) -> None:
+    """Refuse a file, or one beside it, that cannot be written; before any work is done for it.
+
+    Raises:
+        InspectError: Something is there already, or the folder is not (exit code 6).
+    """
+    check_place(path, force=force)
+    beside = _beside(path, form)
+    if beside is not None:
+        check_place(beside, force=force)
+
+
+def _beside(path: Path, form: str) -> Path | None:
+    """Where the metadata goes that the format has no room for; a pipe has nothing beside it."""
+    if form in _CARRY_METADATA or is_stream(path):
+        return None
+    return path.with_name(path.name + ".meta.json")
 
 
 __all__ = [
@@ -73,6 +93,7 @@ __all__ = [
     "PICTURES",
     "TABLES",
     "ExportRequest",
+    "check_places",
     "command_line",
     "export_file",
     "export_stream",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 import io
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from tui_attn.answers import FloatArray, Inspector
+from tui_attn.answers import BoolArray, FloatArray, Inspector
 from tui_attn.errors import ExitCode, InspectError
+from tui_attn.export import plain_json
 from tui_attn.export.request import ExportRequest
 from tui_attn.maps import get
 from tui_attn.progress import Job
@@ -20,7 +20,10 @@ from tui_attn.render.scale import NO_LEVEL, Scale
 
 _MOST_CELLS = 1 << 18
 """Cells of one figure; a browser chokes on more."""
-_CELL, _FONT = 30, 10
+_CELL, _FONT = 38, 10
+"""A cell holds `-0.12` and `-1.00` with room at both sides."""
+_NAN = ("#808080", "#000000", "NaN")
+"""A cell that is seen but is no number; unlike all colours of the ramps."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Figure:
     query_labels: list[str]
     key_labels: list[str]
     values: FloatArray
+    visible: BoolArray
     scale: Scale
 
 
@@ -79,8 +83,8 @@ def _figure(
         (min(keys), max(keys) + 1),
         variant=request.variant,
     )
-    values = window.values[[query - min(queries) for query in queries]]
-    values = values[:, [key - min(keys) for key in keys]]
+    rows = [[query - min(queries)] for query in queries]
+    columns = [key - min(keys) for key in keys]
     extent = session.extent(request.map, layer, head, variant=request.variant, job=job)
     scale = Scale(extent.low, extent.high, spec.scale == "signed")
     variant = f" ({request.variant})" if spec.has_variants else ""
@@ -92,45 +96,46 @@ def _figure(
         caption,
         [labels[query] for query in queries],
         [labels[key] for key in keys],
-        values,
+        window.values[rows, columns],
+        window.visible[rows, columns],
         scale,
     )
 
 
-def write(form: str, made: Iterator[Figure], command: str, stream: BinaryIO) -> None:
+def write(form: str, made: Iterator[Figure], metadata: dict[str, object], stream: BinaryIO) -> None:
     """Write figures to a binary stream as `html` or `svg`."""
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="\n", write_through=True)
     try:
-        (_write_html if form == "html" else _write_svg)(made, command, text)
+        described = html.escape(plain_json.dumps(metadata, indent=2), quote=False)
+        (_write_html if form == "html" else _write_svg)(made, described, text)
     finally:
         text.flush()
         text.detach()
 
 
 def _paint(figure: Figure) -> Iterator[list[tuple[str, str, str]]]:
-    """For each row its cells: (background, ink, number) in CSS colours; empty where invisible."""
+    """For each row its cells: (background, ink, number) in CSS; no number where invisible."""
     ramp = COLOUR_MAPS[0].ramp(figure.scale.signed)
     backgrounds = [_css(colour) for colour in ramp.colours]
     inks = [_css(colour) for colour in ramp.inks]
     levels = figure.scale.levels(figure.values, len(ramp))
-    for row, row_levels in zip(figure.values, levels, strict=True):
-        yield [
-            ("none", "none", "")
-            if level == NO_LEVEL
-            else (backgrounds[level], inks[level], _number(value))
-            for value, level in zip(row, row_levels, strict=True)
-        ]
+    for row, row_levels, row_visible in zip(figure.values, levels, figure.visible, strict=True):
+        cells: list[tuple[str, str, str]] = []
+        for value, level, seen in zip(row, row_levels, row_visible, strict=True):
+            if not seen:
+                cells.append(("none", "none", ""))
+            elif level == NO_LEVEL:
+                cells.append(_NAN)
+            else:
+                cells.append((backgrounds[level], inks[level], f"{value:.2f}"))
+        yield cells
 
 
 def _css(colour: tuple[int, int, int]) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.2f}"
-
-
-def _write_html(made: Iterator[Figure], command: str, text: io.TextIOWrapper) -> None:
+def _write_html(made: Iterator[Figure], described: str, text: io.TextIOWrapper) -> None:
     text.write(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>attn-inspect</title>'
         "<style>body{font:14px sans-serif}table{border-collapse:collapse;font:11px monospace}"
@@ -153,10 +158,13 @@ def _write_html(made: Iterator[Figure], command: str, text: io.TextIOWrapper) ->
             )
             text.write(f"<tr><th>{html.escape(label)}</th>{row}</tr>\n")
         text.write("</tbody></table></figure>\n")
-    text.write(f"<p><code>{html.escape(visible(command))}</code></p></body></html>\n")
+    text.write(
+        "<details><summary>How to make this again</summary>"
+        f"<pre>{described}</pre></details></body></html>\n"
+    )
 
 
-def _write_svg(made: Iterator[Figure], command: str, text: io.TextIOWrapper) -> None:
+def _write_svg(made: Iterator[Figure], described: str, text: io.TextIOWrapper) -> None:
     drawn = list(made)
     body, top, right = [], 0, 0
     for figure in drawn:
@@ -166,7 +174,7 @@ def _write_svg(made: Iterator[Figure], command: str, text: io.TextIOWrapper) -> 
     text.write(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right} {top}" width="{right}" '
         f'height="{top}" font-family="monospace" font-size="{_FONT}">\n'
-        f"<desc>{html.escape(visible(command))}</desc>\n"
+        f"<metadata>{described}</metadata>\n"
         f'<rect width="{right}" height="{top}" fill="#ffffff"/>\n'
     )
     text.writelines(f"{line}\n" for line in body)

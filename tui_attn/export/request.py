@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tui_attn.answers import Inspector, Variant
 from tui_attn.errors import ExitCode, InspectError
+from tui_attn.export.writing import is_stream
 from tui_attn.maps import get
 from tui_attn.selection import EVERYTHING, Selection
 
@@ -23,7 +24,8 @@ class ExportRequest:
     """One export: a map, which of its numbers, and a format of `FORMATS`.
 
     Raises:
-        InspectError: There is no such map or format, or the map has no picture (exit code 2).
+        InspectError: There is no such map or format, the map has no picture, or the selection
+            names queries or keys of a map that has none (exit code 2).
     """
 
     map: str
@@ -43,32 +45,67 @@ class ExportRequest:
                 f"choose one of {', '.join(TABLES)}",
                 ExitCode.USAGE,
             )
+        of_cells = not (self.selection.queries.everything and self.selection.keys.everything)
+        if of_cells and spec.window is None:
+            raise InspectError(
+                f"the map {self.map!r} has no queries and keys to select",
+                "select layers and heads only, for example L5H3",
+                ExitCode.USAGE,
+            )
 
 
-def format_of(path: Path, default: str = "csv") -> str:
-    """The format that a file name asks for."""
+def format_of(path: Path) -> str:
+    """The format that a file name asks for; csv where it asks for none.
+
+    Raises:
+        InspectError: It asks for one that cannot be made (exit code 2).
+    """
+    if not path.suffix or is_stream(path):
+        return "csv"
     ending = path.suffix.removeprefix(".").lower()
     ending = _MARKERS.get(ending, ending)
-    return ending if ending in FORMATS else default
+    if ending not in FORMATS:
+        raise InspectError(
+            f"{path.name} names no format of exports",
+            f"end it in one of {', '.join(FORMATS)}, or add --format",
+            ExitCode.USAGE,
+        )
+    return ending
 
 
 def command_line(session: Inspector, request: ExportRequest, path: Path | None = None) -> str:
     """The command that makes this export again, quoted for a shell."""
     model, run = session.model, session.run
-    words = ["attn-inspect", "export", model.name, run.text, "--map", request.map]
-    if run.pair is not None:
-        words += ["--pair", run.pair]
-    if str(request.selection):
-        words += ["--select", str(request.selection)]
-    words += ["--variant", request.variant, "--dtype", model.dtype, "--device", model.device]
-    if model.revision:
-        words += ["--revision", model.revision]
-    if run.truncated_from is not None:
-        words += ["--max-tokens", str(len(run.tokens))]
-    words += ["--format", request.format]
-    if path is not None:
-        words += ["-o", str(path)]
-    return shlex.join(words)
+    options: list[tuple[str, object]] = [
+        ("--map", request.map),
+        ("--pair", run.pair),
+        ("--select", str(request.selection) or None),
+        ("--variant", request.variant),
+        ("--tolerance", _chosen_tolerance(session)),
+        ("--dtype", model.dtype),
+        ("--device", model.device),
+        ("--revision", model.revision),
+        ("--max-tokens", len(run.tokens) if run.truncated_from is not None else None),
+        ("--format", request.format),
+        ("-o", path),
+    ]
+    words = [
+        word for name, value in options if value is not None for word in _option(name, str(value))
+    ]
+    what = [model.name, run.text]
+    if any(word.startswith("-") for word in what):
+        return shlex.join(["attn-inspect", "export", *words, "--", *what])
+    return shlex.join(["attn-inspect", "export", *what, *words])
+
+
+def _option(name: str, value: str) -> list[str]:
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]
+
+
+def _chosen_tolerance(session: Inspector) -> float | None:
+    """The tolerance that somebody asked for; the usual one is described by a formula."""
+    tolerance = session.provenance().get("tolerance")
+    return tolerance if isinstance(tolerance, float) else None
 
 
 def metadata(session: Inspector, request: ExportRequest) -> dict[str, object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -12,6 +11,7 @@ from typing import BinaryIO
 import numpy as np
 
 from tui_attn.answers import Inspector
+from tui_attn.export import plain_json
 from tui_attn.export.request import ExportRequest
 from tui_attn.maps import get
 from tui_attn.progress import Job
@@ -101,15 +101,12 @@ def _cell_rows(
 ) -> Iterator[list[Row]]:
     labels = [visible(token.text) for token in session.run.tokens]
     columns = (min(keys), max(keys) + 1)
-    step = max(1, _BLOCK_CELLS // (columns[1] - columns[0]))
+    blocks = list(_blocks(queries, max(1, _BLOCK_CELLS // (columns[1] - columns[0]))))
     for number, (layer, head) in enumerate(picked):
         job.report(f"exporting {request.map}", number, len(picked))
-        for start in range(min(queries), max(queries) + 1, step):
+        for wanted in blocks:
             job.check()
-            rows = (start, min(start + step, max(queries) + 1))
-            wanted = [query for query in queries if rows[0] <= query < rows[1]]
-            if not wanted:
-                continue
+            rows = (min(wanted), max(wanted) + 1)
             window = session.window(
                 request.map, layer, head, rows, columns, variant=request.variant
             )
@@ -119,6 +116,19 @@ def _cell_rows(
                 for key, value, seen in _cells_of(window.values, window.visible, query, rows, keys)
                 if seen
             ]
+
+
+def _blocks(queries: list[int], rows: int) -> Iterator[list[int]]:
+    """The queries in their order, in pieces that span at most this many rows."""
+    piece: list[int] = []
+    low = high = 0
+    for query in queries:
+        if piece and max(high, query) - min(low, query) >= rows:
+            yield piece
+            piece = []
+        low, high = (min(low, query), max(high, query)) if piece else (query, query)
+        piece.append(query)
+    yield piece
 
 
 def _cells_of(
@@ -153,17 +163,16 @@ def _write_delimited(made: Table, text: io.TextIOWrapper, delimiter: str) -> Non
 
 
 def _write_json(made: Table, metadata: dict[str, object], text: io.TextIOWrapper) -> None:
-    text.write(f'{{"metadata": {_json(metadata)},\n"columns": {_json(made.columns)},\n"rows": [')
+    text.write(
+        f'{{"metadata": {plain_json.dumps(metadata)},\n'
+        f'"columns": {plain_json.dumps(made.columns)},\n"rows": ['
+    )
     separator = "\n"
     for block in made.blocks:
         for row in block:
-            text.write(separator + _json([None if value != value else value for value in row]))
+            text.write(separator + plain_json.dumps(row))
             separator = ",\n"
     text.write("\n]}\n")
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
 
 
 def _write_npz(made: Table, metadata: dict[str, object], stream: BinaryIO) -> None:
@@ -172,14 +181,19 @@ def _write_npz(made: Table, metadata: dict[str, object], stream: BinaryIO) -> No
     arrays = {
         name: np.array(list(column)) for name, column in zip(made.columns, columns, strict=True)
     }
-    np.savez_compressed(stream, metadata=np.array(json.dumps(metadata, default=str)), **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(stream, metadata=np.array(plain_json.dumps(metadata)), **arrays)  # type: ignore[arg-type]
+
+
+_MARKDOWN = str.maketrans(
+    {**{sign: f"\\{sign}" for sign in "\\|`*_[]~#"}, "&": "&amp;", "<": "&lt;", ">": "&gt;"}
+)
 
 
 def _write_markdown(made: Table, text: io.TextIOWrapper) -> None:
     text.write(f"| {' | '.join(made.columns)} |\n|{' --- |' * len(made.columns)}\n")
     for block in made.blocks:
         for row in block:
-            cells = (_text(value).replace("\\", "\\\\").replace("|", "\\|") for value in row)
+            cells = (_text(value).translate(_MARKDOWN) for value in row)
             text.write(f"| {' | '.join(cells)} |\n")
 
 
@@ -189,6 +203,9 @@ _LATEX = str.maketrans(
         "\\": "\\textbackslash{}",
         "~": "\\textasciitilde{}",
         "^": "\\textasciicircum{}",
+        "<": "\\textless{}",
+        ">": "\\textgreater{}",
+        "|": "\\textbar{}",
     }
 )
 
