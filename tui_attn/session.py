@@ -286,7 +286,9 @@ class Session:
             "device": model.device,
             "dtype": model.dtype,
             "kernel": model.kernel,
-            "tolerance": self._tolerance or "max(s, d_v) * eps(float32)",
+            "tolerance": "max(s, d_v) * eps(float32)"
+            if self._tolerance is None
+            else self._tolerance,
             "text_sha256": hashlib.sha256(
                 "\0".join(filter(None, (run.text, run.pair))).encode("utf-8", "surrogatepass")
             ).hexdigest(),

@@ -230,10 +230,33 @@ async def test_the_status_line_says_what_made_the_numbers(start) -> None:
         assert "A_eff V = o 1e-07" in text
 
 
-async def test_an_error_while_exporting_is_a_sentence(start, here: Path) -> None:
+@pytest.mark.parametrize("name", ["no/such/folder/file.csv", ".", "file.xlsx", "old.csv"])
+async def test_a_place_that_cannot_be_written_is_a_sentence_in_the_form(
+    start, here: Path, name: str
+) -> None:
+    (here / "old.csv.meta.json").write_text("precious")  # beside a table that is gone
     async with start() as pilot:
         await pilot.press("e")
-        pilot.app.screen.query_one("#field-file").value = "no/such/folder/file.csv"
+        form = pilot.app.screen
+        form.query_one("#field-file").value = name
+        await pilot.press("enter")
+        await settle(pilot)
+        assert pilot.app.screen is form
+        assert len(str(form.query_one("#form-error").render())) > 20
+        assert [path.name for path in here.iterdir()] == ["old.csv.meta.json"]
+        assert (here / "old.csv.meta.json").read_text() == "precious"
+
+
+async def test_a_failure_while_writing_is_a_sentence(start, here: Path) -> None:
+    session = FakeSession()
+    async with start(session) as pilot:
+        await pilot.press("e")
+        pilot.app.screen.query_one("#field-file").value = "new.csv"
+
+        def full(*_, **__):
+            raise InspectError("cannot write: no space", "free some", ExitCode.OUTPUT)
+
+        session.provenance = full
         await pilot.press("enter")
         await settle(pilot)
         assert isinstance(pilot.app.screen, ErrorPage)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tui_attn.answers import VARIANTS, Inspector, ModelRequest
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.export import FORMATS, ExportRequest, format_of
+from tui_attn.export import FORMATS, ExportRequest, check_places, format_of
 from tui_attn.maps import MAPS
 from tui_attn.render.cells import visible
 from tui_attn.selection import Selection, Span, parse
@@ -120,15 +120,16 @@ def _export_of(values: dict[str, str]) -> ExportRequested:
         raise InspectError(
             "there is no such variant", f"choose one of {', '.join(VARIANTS)}", ExitCode.USAGE
         )
-    force = values["replace"].strip().lower() in ("y", "yes")
-    if path.exists() and not force:
-        raise InspectError(
-            f"{path} exists already", "write yes under replace, or another name", ExitCode.OUTPUT
-        )
+    form, force = format_of(path), values["replace"].strip().lower() in ("y", "yes")
+    try:
+        check_places(path, form, force=force)
+    except InspectError as error:
+        hint = "write yes under replace to replace it, or give another file"
+        raise InspectError(error.title, hint, error.code) from error
     request = ExportRequest(
         values["map"].strip(),
         parse(values["select"]),
-        format_of(path),
+        form,
         values["variant"],
     )
     return ExportRequested(request, path, force)
