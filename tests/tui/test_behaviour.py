@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.widgets import TextArea
 
 from tests.fakes import HOSTILE, FakeSession
 from tests.tui.conftest import TEXT, main, make_app, settle
@@ -204,8 +206,6 @@ async def test_a_long_text_asks_for_what_is_seen_only(start) -> None:
 
 
 async def test_failed_checks_are_never_cut_away(start) -> None:
-    from dataclasses import replace
-
     from tui_attn.answers import Check
 
     session = FakeSession(name="a-very-long-name-of-a-model-that-takes-all-the-room")
@@ -270,3 +270,52 @@ def test_the_grid_is_not_a_data_table() -> None:
     assert issubclass(AttentionGrid, ScrollView)
     assert not issubclass(AttentionGrid, DataTable)
     assert make_app() is not None
+
+
+@pytest.mark.parametrize("key", ["}", "]", "V", "w", "j"])
+async def test_a_detail_about_something_else_is_never_shown(start, key: str) -> None:
+    session = FakeSession(words=["pur", "##ring", "cat"])
+    async with start(session) as pilot:
+        screen = main(pilot)
+        old = screen._detail_request()
+        await pilot.press(key)
+        await settle(pilot)
+        wrong = replace(screen.cell, raw=0.123456)
+        screen._show_cell(old, wrong)
+        assert screen.cell != wrong
+        screen._show_cell(screen._detail_request(), wrong)
+        assert screen.cell == wrong
+
+
+async def test_stopping_too_late_never_leaves_numbers_under_other_labels(start) -> None:
+    session = FakeSession()
+    async with start(session) as pilot:
+        screen = main(pilot)
+        analyse = session.analyse
+
+        def unstoppable(text, *, pair=None, max_tokens=None, job=None):
+            return analyse(text, pair=pair, max_tokens=max_tokens)
+
+        session.analyse = unstoppable
+        session.gate.clear()
+        await pilot.press("t")
+        pilot.app.screen.query_one(TextArea).text = "three other words"
+        await pilot.press("enter", "escape")
+        session.gate.set()
+        await settle(pilot)
+        assert screen.labels == [token.text for token in session.run.tokens]
+        assert screen.grid.window.values.shape == (len(screen.labels),) * 2
+
+
+async def test_a_text_that_is_stopped_leaves_the_old_map_alive(start) -> None:
+    session = FakeSession()
+    async with start(session) as pilot:
+        screen = main(pilot)
+        session.gate.clear()
+        await pilot.press("t", "enter", "}")
+        await pilot.pause()
+        await pilot.press("escape")
+        session.gate.set()
+        await settle(pilot)
+        assert screen.state.layer == screen.grid.window.layer == 1
+        assert screen.cell is not None

@@ -137,8 +137,7 @@ class Lane(Generic[Request, Answer]):
         except Exception as error:
             _log.exception("%s failed", self.name)
             done.error = self._unexpected(error)
-        if job.cancelled:
-            done.cancelled = True
+        # Work that ended in spite of a late cancel is done; the owner knows whether it still fits.
         self._post(done)
 
     def _post(self, message: Message) -> None:

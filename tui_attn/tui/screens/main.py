@@ -70,7 +70,6 @@ class MainScreen(Screen[None]):
     ) -> None:
         super().__init__()
         self.wanted = OpenRequest(request, text, pair, settings.max_tokens)
-        self._settings = settings
         self._open_session = open_session
         self._log_path = log
         self.look = look
@@ -124,10 +123,6 @@ class MainScreen(Screen[None]):
     def grid(self) -> AttentionGrid:
         """The first grid; the second follows its cursor."""
         return self._maps[0].body
-
-    @property
-    def _statistic_text(self) -> str:
-        return STATISTICS[self.state.statistic].title
 
     @property
     def lanes(self) -> list[Lane[Any, Any]]:
@@ -207,12 +202,12 @@ class MainScreen(Screen[None]):
                 self._stopped()
             return
         if message.error is not None:
-            self._failed(lane, request, message.error)
+            self._failed(request, message.error)
         elif lane is self._opening:
             self._opened(answer)  # type: ignore[arg-type]
         elif lane is self._exporting:
             self._exported(request, answer)  # type: ignore[arg-type]
-        elif getattr(request, "run", None) == self.run_number:
+        elif self._is_current(request):
             if isinstance(request, MapRequest):
                 self._show_map(request, answer)  # type: ignore[arg-type]
             elif isinstance(request, DetailRequest):
@@ -220,33 +215,44 @@ class MainScreen(Screen[None]):
             elif isinstance(request, HeadsRequest):
                 self._show_heads(request, answer)  # type: ignore[arg-type]
 
-    def _failed(self, lane: object, request: object, error: InspectError) -> None:
-        if getattr(request, "run", self.run_number) != self.run_number:
-            return  # about a text that is gone
+    def _is_current(self, request: object) -> bool:
+        """Whether a request is about the text on the screen, and no other one is on its way."""
+        return getattr(request, "run", None) == self.run_number and not self._opening.busy
+
+    def _failed(self, request: object, error: InspectError) -> None:
         retry = None
         if isinstance(request, OpenRequest):
-            self.query_one(Loading).end()
             retry = lambda: self.ask_open(request)  # noqa: E731
-            self._show_view()
-        self._show_lines()
+            self._not_opened()
+        elif isinstance(request, ExportRequested):
+            self._show_detail()
+        elif not self._is_current(request):
+            return
         self._dialogs.show_error(self, error, self._log_path, retry)
 
-    def _stopped(self) -> None:
+    def _not_opened(self) -> None:
+        """The old text stays, under whatever was pressed meanwhile."""
         self.query_one(Loading).end()
         self._show_view()
         self._show_lines()
+        self._changed()
+
+    def _stopped(self) -> None:
+        self._not_opened()
         hint = "t runs a text" if self.session is not None else "o opens a model"
         self.notify(f"stopped; {hint}", markup=False)
 
     # --- asking ----------------------------------------------------------------------------------
 
-    @on(AttentionGrid.NeedWindow)
-    def _ask_map(self) -> None:
-        if self.session is None or self._opening.busy or not self.grid.length:
-            return
+    @property
+    def _ready_to_ask(self) -> bool:
+        """Whether there is a text, and not another one on its way."""
+        return self.session is not None and not self._opening.busy and self.grid.length > 0
+
+    def _map_request(self) -> MapRequest:
         state, grid = self.state, self.grid
         rows, columns = grid.wanted()
-        request = MapRequest(
+        return MapRequest(
             self.run_number,
             state.maps,
             state.layer,
@@ -258,26 +264,30 @@ class MainScreen(Screen[None]):
             state.unit,
             state.without_special,
         )
-        self._mapping.ask(request, supersede=True)
+
+    @on(AttentionGrid.NeedWindow)
+    def _ask_map(self) -> None:
+        if self._ready_to_ask:
+            self._mapping.ask(self._map_request(), supersede=True)
+
+    def _detail_request(self) -> DetailRequest:
+        state = self.state
+        return DetailRequest(
+            self.run_number,
+            state.layer,
+            state.head,
+            *self.grid.cursor,
+            state.variant,
+            state.unit,
+        )
 
     def _ask_cell(self) -> None:
-        if self.session is None or self._opening.busy or not self.grid.length:
-            return
-        state = self.state
-        self._detailing.ask(
-            DetailRequest(
-                self.run_number,
-                state.layer,
-                state.head,
-                *self.grid.cursor,
-                state.variant,
-                state.unit,
-            )
-        )
+        if self._ready_to_ask:
+            self._detailing.ask(self._detail_request())
 
     def _ask_heads(self) -> None:
         """Statistics of the layer on the screen first, then of the others, one by one."""
-        if self.session is None or self._opening.busy:
+        if self.session is None or not self._ready_to_ask:
             return
         layers = [self.state.layer, *range(self.session.model.layers)]
         missing = [layer for layer in layers if layer not in self.summaries]
@@ -291,7 +301,8 @@ class MainScreen(Screen[None]):
 
     def _show_map(self, request: MapRequest, answer: MapAnswer) -> None:
         state = self.state
-        if (request.layer, request.head, request.maps) != (state.layer, state.head, state.maps):
+        # Older rows and columns are cells all the same; anything else is about something else.
+        if replace(self._map_request(), rows=request.rows, columns=request.columns) != request:
             return
         for number, (view, name) in enumerate(zip(self._shown_maps, state.maps, strict=True)):
             if answer.pictures:
@@ -312,7 +323,7 @@ class MainScreen(Screen[None]):
         self._ask_cell()
 
     def _show_cell(self, request: DetailRequest, cell: Cell) -> None:
-        if (request.query, request.key) == self.grid.cursor and request.head == self.state.head:
+        if request == self._detail_request():
             self.cell = cell
             self._show_detail()
 
@@ -572,7 +583,7 @@ class MainScreen(Screen[None]):
     def action_sort(self) -> None:
         """Sort the heads by the statistic, or by number."""
         self.state.sorted = not self.state.sorted
-        order = f"by {self._statistic_text}" if self.state.sorted else "by number"
+        order = f"by {STATISTICS[self.state.statistic].title}" if self.state.sorted else "by number"
         self.notify(f"heads {order}", markup=False)
         self._show_panes()
 
@@ -624,7 +635,7 @@ class MainScreen(Screen[None]):
         self._relabel()
         for view in self._shown_maps:
             view.body.move_to(cursor[0], cursor[1], notify=False)
-        self._changed()
+        self._show_detail()
 
     def action_labels(self) -> None:
         """Readable, raw or ids."""
