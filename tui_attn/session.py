@@ -263,16 +263,21 @@ class Session:
         job = job or Job()
         found: list[HeadSummary] = []
         trace = self.trace
-        for head in range(self.model.heads):
-            job.report(f"statistics of layer {layer}", head, self.model.heads)
-            with self._turn, torch.inference_mode():  # one head at a time: windows come between
-                self._must_exist(layer, head)
-                found.append(
-                    trace.remember(
-                        ("summary", layer, head, variant),
-                        lambda head=head: summarise(trace, layer, head, variant, job),  # type: ignore[misc]
+        try:
+            for head in range(self.model.heads):
+                job.report(f"statistics of layer {layer}", head, self.model.heads)
+                with self._turn, torch.inference_mode():  # one head at a time: windows come between
+                    self._must_exist(layer, head)
+                    found.append(
+                        trace.remember(
+                            ("summary", layer, head, variant),
+                            lambda head=head: summarise(trace, layer, head, variant, job),  # type: ignore[misc]
+                        )
                     )
-                )
+        finally:  # the heads of a group have shared the inverses; a trace of many layers cannot
+            with self._turn:
+                for summary in found:
+                    nullspace.factor(trace, layer, summary.head, variant)[1].forget()
         return found
 
     def provenance(self) -> dict[str, object]:

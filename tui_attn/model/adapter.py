@@ -9,7 +9,7 @@ from torch import nn
 
 _OUTPUT_NAMES = ("o_proj", "out_proj", "c_proj", "dense", "out_lin", "o")
 _VALUE_NAMES = ("value", "v_proj", "v_lin", "v")
-_FUSED_NAMES = ("c_attn", "query_key_value", "qkv_proj", "Wqkv", "c_attn_v")
+_FUSED_NAMES = ("c_attn", "query_key_value", "qkv_proj", "Wqkv")
 
 
 @dataclass(frozen=True)
