@@ -293,8 +293,6 @@ def _is_true(name: str) -> bool:
 
 
 def _say(sentence: str) -> None:
-    """One line on standard error; names in it are typed by people and may hold anything."""
-    from tui_attn.render.cells import visible
+    from tui_attn.commands.streams import say  # costs rich, which --help does without
 
-    if sys.stderr is not None:
-        sys.stderr.write(f"attn-inspect: {visible(' '.join(sentence.split()))}\n")
+    say(sentence)

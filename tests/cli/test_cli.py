@@ -227,3 +227,12 @@ def test_colour_depth(monkeypatch, environment, flag, expected) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert cli._colour(flag) == expected
+
+
+def test_a_closed_standard_error_is_no_reason_to_stop(
+    capsysbinary, fake: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    code, out, _ = run(capsysbinary, "heads", "m", "a b c", "--max-tokens", "3")
+    assert code == 0
+    assert len(out.splitlines()) == 13

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from tui_attn import demo
 from tui_attn.answers import Inspector, ModelRequest, Variant
-from tui_attn.commands.streams import standard_output, tidy_end
+from tui_attn.commands.streams import say, standard_output, tidy_end
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.export import ExportRequest, check_places, export_file, export_stream, format_of
-from tui_attn.export.tables import HEAD_COLUMNS
+from tui_attn.export.tables import table
 from tui_attn.model.source import resolve
 from tui_attn.progress import Job, Progress
 from tui_attn.selection import Selection, Span, parse
@@ -118,26 +118,21 @@ def _open(headless: Headless, job: Job) -> Inspector:
     text = demo.TEXT if headless.text is None else headless.text
     run = session.analyse(text, pair=headless.pair, max_tokens=headless.max_tokens, job=job)
     if run.truncated_from is not None:
-        _tell(f"the text was cut from {run.truncated_from} to {len(run.tokens)} tokens.")
+        say(f"the text was cut from {run.truncated_from} to {len(run.tokens)} tokens.")
     for check in run.checks:
         if not check.ok:
-            _tell(f"check failed: {check.name}, {check.error:.1e} {check.note}".rstrip() + ".")
+            say(f"check failed: {check.name}, {check.error:.1e} {check.note}".rstrip() + ".")
     if run.nan_count:
-        _tell(f"the model made {run.nan_count} NaN; they are kept in the export.")
+        say(f"the model made {run.nan_count} NaN; they are kept in the export.")
     return session
 
 
 def _aligned(session: Inspector, request: ExportRequest, job: Job) -> str:
     """The head statistics as a text table for people."""
-    layers = request.selection.layers.resolve(session.model.layers, "layer")
-    heads = request.selection.heads.resolve(session.model.heads, "head")
-    rows = [list(HEAD_COLUMNS)]
-    for layer in layers:
-        summaries = session.summaries(layer, variant=request.variant, job=job)
-        for head in heads:
-            values = (getattr(summaries[head], column) for column in HEAD_COLUMNS)
-            rows.append([_short(value) for value in values])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD_COLUMNS))]
+    made = table(session, request, job)
+    rows = [list(made.columns)]
+    rows += [[_short(value) for value in row] for block in made.blocks for row in block]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(made.columns))]
     lines = (
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         for row in rows
@@ -151,15 +146,11 @@ def _short(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _tell(sentence: str) -> None:
-    sys.stderr.write(f"attn-inspect: {sentence}\n")
-
-
 class _Reporter:
     """A job whose progress is drawn on standard error, where that is a terminal."""
 
     def __enter__(self) -> Job:
-        if not sys.stderr.isatty():
+        if sys.stderr is None or not sys.stderr.isatty():
             self._close: Callable[[], None] = lambda: None
             return Job()
         from rich import progress

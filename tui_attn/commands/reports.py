@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from tui_attn import maps as map_registry
+from tui_attn.commands.streams import say
 from tui_attn.config import state_folder
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.render.cells import visible
@@ -48,9 +49,9 @@ def models() -> int:
     for name, where, kind in found:
         sys.stdout.write(f"{visible(name)}\t{kind}\t{visible(where)}\n")
     if not found:
-        sys.stderr.write(
-            "attn-inspect: no models found; "
-            "install the demo with pip install 'attn-inspect[demo]', or give a folder.\n"
+        say(
+            "no models found; "
+            "install the demo with pip install 'attn-inspect[demo]', or give a folder."
         )
     return ExitCode.DONE
 

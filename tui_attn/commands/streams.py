@@ -11,6 +11,13 @@ from types import FrameType
 from typing import BinaryIO
 
 from tui_attn.errors import ExitCode, InspectError
+from tui_attn.render.cells import visible
+
+
+def say(sentence: str) -> None:
+    """One line on standard error, where there is one; names in it may hold anything."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"attn-inspect: {visible(' '.join(sentence.split()))}\n")
 
 
 @contextmanager

@@ -6,12 +6,13 @@ import html
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import BinaryIO
 
 from tui_attn.answers import BoolArray, FloatArray, Inspector
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.export import plain_json
-from tui_attn.export.request import ExportRequest
+from tui_attn.export.request import ExportRequest, Picked, pick
 from tui_attn.maps import get
 from tui_attn.progress import Job
 from tui_attn.render.cells import visible, width
@@ -44,22 +45,17 @@ def figures(session: Inspector, request: ExportRequest, job: Job) -> Iterator[Fi
     Raises:
         InspectError: The selection names what is not there (2), or is too large to draw (5).
     """
-    selection = request.selection
-    layers = selection.layers.resolve(session.model.layers, "layer")
-    heads = selection.heads.resolve(session.model.heads, "head")
-    queries = selection.queries.resolve(session.length(), "query")
-    keys = selection.keys.resolve(session.length(), "key")
-    if len(queries) * len(keys) > _MOST_CELLS:
+    picked = pick(session, request.selection)
+    if len(picked.queries) * len(picked.keys) > _MOST_CELLS:
         raise InspectError(
-            f"a picture of {len(queries)} x {len(keys)} cells is too large to draw",
+            f"a picture of {len(picked.queries)} x {len(picked.keys)} cells is too large to draw",
             "select fewer, for example --select 'q=0:200 k=0:200', or export a table",
             ExitCode.INPUT,
         )
     labels = [visible(token.text) for token in session.run.tokens]
     return (
-        _figure(session, request, layer, head, queries, keys, labels, job)
-        for layer in layers
-        for head in heads
+        _figure(session, request, layer, head, picked, labels, job)
+        for layer, head in product(picked.layers, picked.heads)
     )
 
 
@@ -68,8 +64,7 @@ def _figure(
     request: ExportRequest,
     layer: int,
     head: int,
-    queries: list[int],
-    keys: list[int],
+    picked: Picked,
     labels: list[str],
     job: Job,
 ) -> Figure:
@@ -79,12 +74,12 @@ def _figure(
         request.map,
         layer,
         head,
-        (min(queries), max(queries) + 1),
-        (min(keys), max(keys) + 1),
+        picked.rows,
+        picked.columns,
         variant=request.variant,
     )
-    rows = [[query - min(queries)] for query in queries]
-    columns = [key - min(keys) for key in keys]
+    rows = [[query - picked.rows[0]] for query in picked.queries]
+    columns = [key - picked.columns[0] for key in picked.keys]
     extent = session.extent(request.map, layer, head, variant=request.variant, job=job)
     scale = Scale(extent.low, extent.high, spec.scale == "signed")
     variant = f" ({request.variant})" if spec.has_variants else ""
@@ -94,8 +89,8 @@ def _figure(
     )
     return Figure(
         caption,
-        [labels[query] for query in queries],
-        [labels[key] for key in keys],
+        [labels[query] for query in picked.queries],
+        [labels[key] for key in picked.keys],
         window.values[rows, columns],
         window.visible[rows, columns],
         scale,

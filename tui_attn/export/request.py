@@ -54,6 +54,41 @@ class ExportRequest:
             )
 
 
+@dataclass(frozen=True)
+class Picked:
+    """The numbers that a selection means for one session."""
+
+    layers: list[int]
+    heads: list[int]
+    queries: list[int]
+    keys: list[int]
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Half-open range that holds all queries."""
+        return min(self.queries), max(self.queries) + 1
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """Half-open range that holds all keys."""
+        return min(self.keys), max(self.keys) + 1
+
+
+def pick(session: Inspector, selection: Selection) -> Picked:
+    """Read a selection against what there is.
+
+    Raises:
+        InspectError: It names what is not there (exit code 2).
+    """
+    length = session.length()
+    return Picked(
+        selection.layers.resolve(session.model.layers, "layer"),
+        selection.heads.resolve(session.model.heads, "head"),
+        selection.queries.resolve(length, "query"),
+        selection.keys.resolve(length, "key"),
+    )
+
+
 def format_of(path: Path) -> str:
     """The format that a file name asks for; csv where it asks for none.
 

@@ -6,13 +6,14 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import BinaryIO
 
 import numpy as np
 
 from tui_attn.answers import Inspector
 from tui_attn.export import plain_json
-from tui_attn.export.request import ExportRequest
+from tui_attn.export.request import ExportRequest, Picked, pick
 from tui_attn.maps import get
 from tui_attn.progress import Job
 from tui_attn.render.cells import visible
@@ -51,16 +52,10 @@ def table(session: Inspector, request: ExportRequest, job: Job) -> Table:
     Raises:
         InspectError: The selection names what is not there (exit code 2), at once.
     """
-    selection = request.selection
-    layers = selection.layers.resolve(session.model.layers, "layer")
-    heads = selection.heads.resolve(session.model.heads, "head")
+    picked = pick(session, request.selection)
     if get(request.map).window is None:
-        return Table(HEAD_COLUMNS, _head_rows(session, request, layers, heads, job))
-    queries = selection.queries.resolve(session.length(), "query")
-    keys = selection.keys.resolve(session.length(), "key")
-    picked = ((layer, head) for layer in layers for head in heads)
-    blocks = _cell_rows(session, request, list(picked), queries, keys, job)
-    return Table(CELL_COLUMNS, blocks)
+        return Table(HEAD_COLUMNS, _head_rows(session, request, picked, job))
+    return Table(CELL_COLUMNS, _cell_rows(session, request, picked, job))
 
 
 def write(form: str, made: Table, metadata: dict[str, object], stream: BinaryIO) -> None:
@@ -84,26 +79,25 @@ def write(form: str, made: Table, metadata: dict[str, object], stream: BinaryIO)
 
 
 def _head_rows(
-    session: Inspector, request: ExportRequest, layers: list[int], heads: list[int], job: Job
+    session: Inspector, request: ExportRequest, picked: Picked, job: Job
 ) -> Iterator[list[Row]]:
-    for layer in layers:
+    for layer in picked.layers:
         summaries = session.summaries(layer, variant=request.variant, job=job)
-        yield [tuple(getattr(summaries[head], column) for column in HEAD_COLUMNS) for head in heads]
+        yield [
+            tuple(getattr(summaries[head], column) for column in HEAD_COLUMNS)
+            for head in picked.heads
+        ]
 
 
 def _cell_rows(
-    session: Inspector,
-    request: ExportRequest,
-    picked: list[tuple[int, int]],
-    queries: list[int],
-    keys: list[int],
-    job: Job,
+    session: Inspector, request: ExportRequest, picked: Picked, job: Job
 ) -> Iterator[list[Row]]:
     labels = [visible(token.text) for token in session.run.tokens]
-    columns = (min(keys), max(keys) + 1)
-    blocks = list(_blocks(queries, max(1, _BLOCK_CELLS // (columns[1] - columns[0]))))
-    for number, (layer, head) in enumerate(picked):
-        job.report(f"exporting {request.map}", number, len(picked))
+    keys, columns = picked.keys, picked.columns
+    blocks = list(_blocks(picked.queries, max(1, _BLOCK_CELLS // (columns[1] - columns[0]))))
+    heads = list(product(picked.layers, picked.heads))
+    for number, (layer, head) in enumerate(heads):
+        job.report(f"exporting {request.map}", number, len(heads))
         for wanted in blocks:
             job.check()
             rows = (min(wanted), max(wanted) + 1)
