@@ -319,3 +319,37 @@ async def test_a_text_that_is_stopped_leaves_the_old_map_alive(start) -> None:
         await settle(pilot)
         assert screen.state.layer == screen.grid.window.layer == 1
         assert screen.cell is not None
+
+
+@pytest.mark.parametrize("moves", ["j,l", "G,end", "G,end,k,k,k,h,h", ""])
+async def test_maps_side_by_side_show_the_same_cells(start, moves: str) -> None:
+    async with start(FakeSession(length=90), (200, 50)) as pilot:
+        screen = main(pilot)
+        first, second = (view.body for view in screen._maps)
+        for key in filter(None, moves.split(",")):
+            await pilot.press(key)
+        await pilot.press("s")
+        await settle(pilot)
+        assert second.scroll_offset == first.scroll_offset
+        for key in ("j", "pagedown", "end", "up", "left", "-", "g", "home", "+"):
+            await pilot.press(key)
+            await settle(pilot)
+            assert second.scroll_offset == first.scroll_offset, key
+            assert second.cursor == first.cursor
+        await pilot.resize_terminal(150, 30)
+        await settle(pilot)
+        assert second.scroll_offset == first.scroll_offset
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_the_ends_of_the_scale_are_always_in_sight(start, size: tuple[int, int]) -> None:
+    async with start(size=size) as pilot:
+        grid = main(pilot).grid
+        for key in ("1", "2", "3"):
+            await pilot.press(key)
+            await settle(pilot)
+            corner = "".join(
+                grid.render_line(y).crop(0, grid.label_width).text for y in range(grid.header_lines)
+            )
+            assert f"{grid.scale.low:.2g} " in corner
+            assert f"to {grid.scale.high:.2g} " in corner

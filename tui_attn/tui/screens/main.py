@@ -443,6 +443,12 @@ class MainScreen(Screen[None]):
             return self._wall.body
         return self._reading.body if view == "text" else self.grid
 
+    @on(AttentionGrid.Resized)
+    def _align(self) -> None:
+        """Maps side by side show the same cells."""
+        if self.state.split:
+            self._maps[1].body.follow(self.grid)
+
     def on_resize(self) -> None:
         """Panes drop away where there is no room for them."""
         self._show_view()
@@ -486,9 +492,7 @@ class MainScreen(Screen[None]):
     def _cursor_moved(self, message: AttentionGrid.CursorMoved) -> None:
         for view in self._shown_maps:
             if view.body is not message.sender:
-                view.body.move_to(*message.sender.cursor, notify=False)
-        if message.sender is not self.grid:
-            self.grid.move_to(*message.sender.cursor, notify=False)
+                view.body.follow(message.sender)
         self._show_detail()
         self._show_sentence()
         self._ask_cell()
@@ -555,7 +559,6 @@ class MainScreen(Screen[None]):
         second.zoom = self.grid.zoom
         second.look = self.grid.look
         second.set_axes(self.labels)
-        second.move_to(*self.grid.cursor, notify=False)
         self._changed()
 
     def action_variant(self) -> None:
@@ -573,6 +576,7 @@ class MainScreen(Screen[None]):
         for view in self._maps:
             view.body.clear()
             view.body.set_zoom(zoom)
+        self._align()
         self._ask_map()
 
     def action_statistic(self) -> None:
@@ -633,8 +637,8 @@ class MainScreen(Screen[None]):
             numbers[place] if to_words else numbers.index(place) for place in self.grid.cursor
         )
         self._relabel()
-        for view in self._shown_maps:
-            view.body.move_to(cursor[0], cursor[1], notify=False)
+        self.grid.move_to(cursor[0], cursor[1], notify=False)
+        self._align()
         self._show_detail()
 
     def action_labels(self) -> None:

@@ -36,6 +36,9 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
     class NeedWindow(Message):
         """The cells on the screen are not here yet."""
 
+    class Resized(Message):
+        """The grid has another size, and has scrolled to its cursor."""
+
     class CursorMoved(Message):
         """The cursor stands on another cell."""
 
@@ -168,8 +171,16 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         if notify:
             self.post_message(self.CursorMoved(self))
 
+    def follow(self, other: AttentionGrid) -> None:
+        """Put the cursor and the scrolling where those of another grid of the same axes are."""
+        self.move_to(*other.cursor, notify=False)
+        self.scroll_to(*other.scroll_offset, animate=False, force=True)
+        self._ask_if_needed()
+
     def _follow_cursor(self) -> bool:
         """Scroll so that the cursor is seen; whether that moved anything."""
+        if not self.size.area:
+            return False  # hidden: nothing is seen, and a guess would stay when it is shown
         if self.zoom == "fit":
             self.scroll_to(0, 0, animate=False, force=True)
             return False
@@ -223,6 +234,7 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         """Another size sees other cells."""
         self._measure()
         self._follow_cursor()
+        self.post_message(self.Resized())
 
     def _measure(self) -> None:
         width, rows_per_line = CELL_WIDTH[self.zoom], self.look.rows_per_line(self.zoom)
@@ -273,13 +285,20 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
     def _header_line(self, y: int) -> list[Segment]:
         width = CELL_WIDTH[self.zoom]
         _, (left, right) = self._seen()
-        texts, styles = [" " * self.label_width], [self._label_style(False)]
+        texts, styles = [self._corner(y)], [self._label_style(False)]
         plain, here = self._label_style(False), self._label_style(True)
         for column in range(left, right):
             box = cells.wrap(self._labels[column], width, self.header_lines, ascii=self.look.ascii)
             texts.append(box[y])
             styles.append(here if column == self.cursor[1] else plain)
         return grid.merge(texts, styles)
+
+    def _corner(self, y: int) -> str:
+        """The ends of the scale above the row labels: a narrow title has no room for them."""
+        ends = (f"{self.scale.low:.2g}", f"to {self.scale.high:.2g}")
+        line = y - self.header_lines + len(ends)
+        text = ends[line] if self.window is not None and line >= 0 else ""
+        return cells.fit(text, self.label_width, ascii=self.look.ascii)
 
     def _row_label(self, row: int, here: bool) -> Segment:
         label = cells.fit(self._labels[row], self.label_width - 1, ascii=self.look.ascii)
