@@ -1,0 +1,111 @@
+"""The protocol that the screen, the commands and the exports see of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tui_attn.answers.arrays import FloatArray
+from tui_attn.answers.heads import Cell, Extent, HeadSummary, Unit, Variant, Window
+from tui_attn.answers.runs import ModelInfo, Run
+from tui_attn.progress import Job
+
+
+class Inspector(Protocol):
+    """A model held warm, and at most one text run through it.
+
+    Methods that compute may be slow: call them off the UI thread. They raise `InspectError` with a
+    sentence for people, and `Cancelled` when the job was told to stop. Positions count tokens, or
+    words where `unit` is "word" (word rows are means over queries, word columns sums over keys).
+    """
+
+    @property
+    def model(self) -> ModelInfo:
+        """The model."""
+        ...
+
+    @property
+    def run(self) -> Run:
+        """The latest text that was analysed."""
+        ...
+
+    def analyse(
+        self,
+        text: str,
+        *,
+        pair: str | None = None,
+        max_tokens: int | None = None,
+        job: Job | None = None,
+    ) -> Run:
+        """Run a text through the model; on failure the earlier run stays."""
+        ...
+
+    def length(self, unit: Unit = "token") -> int:
+        """Number of rows and columns of a query x key map."""
+        ...
+
+    def window(
+        self,
+        map_name: str,
+        layer: int,
+        head: int,
+        rows: tuple[int, int],
+        columns: tuple[int, int],
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+        job: Job | None = None,
+    ) -> Window:
+        """The cells of `rows` x `columns` (half-open) of a map: attention, effective or null."""
+        ...
+
+    def overview(
+        self,
+        map_name: str,
+        layer: int,
+        head: int,
+        shape: tuple[int, int],
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+        job: Job | None = None,
+    ) -> FloatArray:
+        """The whole map pooled to at most `shape` cells, each the value of largest magnitude."""
+        ...
+
+    def cell(
+        self,
+        layer: int,
+        head: int,
+        query: int,
+        key: int,
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+    ) -> Cell:
+        """Raw, effective and null attention of one cell."""
+        ...
+
+    def extent(
+        self,
+        map_name: str,
+        layer: int,
+        head: int,
+        *,
+        variant: Variant = "output",
+        unit: Unit = "token",
+        without_special: bool = False,
+        job: Job | None = None,
+    ) -> Extent:
+        """The span of a head's map; `without_special` leaves special tokens and the sink out."""
+        ...
+
+    def summaries(
+        self, layer: int, *, variant: Variant = "output", job: Job | None = None
+    ) -> Sequence[HeadSummary]:
+        """Statistics of every head of a layer; remembered for the run."""
+        ...
+
+    def provenance(self) -> dict[str, object]:
+        """What is needed to make the numbers again: model, revision, text hash, versions, dtype."""
+        ...

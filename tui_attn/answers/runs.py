@@ -1,0 +1,88 @@
+"""A model, a text that went through it, and what was checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """Which model to open, and how.
+
+    `name` is a hub name, a folder, a GGUF file, or None for the packaged demo.
+    """
+
+    name: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    revision: str | None = None
+    offline: bool = False
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What the status line and every export say about the model."""
+
+    name: str
+    """The name as it was asked for; the demo has its own."""
+    family: str
+    """transformers' `model_type`."""
+    layers: int
+    heads: int
+    kv_heads: int
+    head_width: int
+    """d_v, the width of a value."""
+    width: int
+    """d, the width of a hidden state."""
+    device: str
+    dtype: str
+    kernel: str
+    """The attention implementation that made the recorded outputs."""
+    causal: bool
+    max_tokens: int | None
+    """The longest input the model takes, None if it does not say."""
+    revision: str | None = None
+    quantised: str | None = None
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of the input, at `position`."""
+
+    position: int
+    id: int
+    raw: str
+    """The name in the vocabulary, e.g. `Ġthe` or `##ing`."""
+    text: str
+    """Readable: `·the`, `⏎`, `⟨f0 9f⟩`; not yet safe for a terminal (`render.cells` does that)."""
+    special: bool
+    word: int
+    """Number of the word it belongs to; a special token is a word of its own."""
+    segment: int = 0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that must hold, and whether it did: `error` against `limit`."""
+
+    name: str
+    ok: bool
+    error: float
+    limit: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One text that went through the model."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    checks: tuple[Check, ...]
+    seconds: float
+    pair: str | None = None
+    truncated_from: int | None = None
+    """Number of tokens before `--max-tokens` cut the text, None if it was not cut."""
+    nan_count: int = 0
