@@ -31,3 +31,10 @@ def state_folder() -> Path:
     folder = user_state_path("attn-inspect")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
+
+
+def cache_folder() -> Path:
+    """Folder of what can be made again (XDG cache folder); who writes into it makes it."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("attn-inspect")

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tui_attn.answers.arrays import FloatArray
 from tui_attn.answers.heads import Cell, Extent, HeadSummary, Unit, Variant, Window
+from tui_attn.answers.identity import IdentityInspector
 from tui_attn.answers.runs import ModelInfo, Run
 from tui_attn.progress import Job
 
@@ -27,6 +28,11 @@ class Inspector(Protocol):
     @property
     def run(self) -> Run:
         """The latest text that was analysed."""
+        ...
+
+    @property
+    def identity(self) -> IdentityInspector:
+        """Answers for token identity."""
         ...
 
     def analyse(

@@ -16,7 +16,7 @@ from tui_attn.export.request import (
     format_of,
     metadata,
 )
-from tui_attn.export.writing import check_place, is_stream, settle, whole_file
+from tui_attn.files import check_place, is_stream, settle, whole_file
 from tui_attn.progress import Job
 
 _CARRY_METADATA = ("json", "npz", *PICTURES)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tui_attn.answers import Inspector, Variant
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.export.writing import is_stream
+from tui_attn.files import is_stream
 from tui_attn.maps import get
 from tui_attn.selection import EVERYTHING, Selection
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from tui_attn.answers import Variant
     from tui_attn.model.trace import Trace
 
-Axes = Literal["query x key", "layer x head"]
-Scale = Literal["share", "signed", "table"]
+Axes = Literal["query x key", "layer x head", "token x layer"]
+Scale = Literal["share", "signed", "rank", "table"]
 
 
 class WindowFunction(Protocol):
@@ -39,12 +39,14 @@ class MapSpec:
         name: What people type: `effective`.
         title: What the screen says: `Effective attention`.
         axes: What rows and columns are.
-        scale: `share` (0 to 1), `signed` (zero matters), or `table` (columns of statistics).
+        scale: `share` (0 to 1), `signed` (zero matters), `rank` (from 1), or `table` (columns of
+            statistics).
         formula: One line of mathematics.
         source: Where the definition comes from.
         meaning: One sentence on what a value says.
         has_variants: Whether the variants output, no-bias and sum-one differ here.
-        window: Computes cells; None for a table.
+        window: Computes cells; None where rows and columns are not queries and keys.
+        summaries: Names of the tables that sum the map up.
     """
 
     name: str
@@ -56,3 +58,4 @@ class MapSpec:
     meaning: str
     has_variants: bool = False
     window: WindowFunction | None = None
+    summaries: tuple[str, ...] = ()

@@ -126,7 +126,8 @@ def capture(
     blocks = _hidden_state_blocks(sites)
 
     def before_first(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        hidden.append(_first_tensor(args or tuple(kwargs.values()))[0])
+        if not hidden:  # a block that all layers share (ALBERT) comes by once a layer
+            hidden.append(_first_tensor(args or tuple(kwargs.values()))[0])
 
     def after_block(_: nn.Module, __: object, output: object) -> None:
         hidden.append(_first_tensor(output)[0])
@@ -143,7 +144,18 @@ def capture(
             site.layer: _layer_trace(model, site, call)
             for site, call in zip(sites, calls, strict=True)
         }
-    return Trace(layers, tuple(_at_home(state) for state in hidden), exact_outputs=exact)
+    return Trace(
+        layers,
+        tuple(_at_home(state) for state in hidden),
+        ids=_at_home(inputs["input_ids"][0]),
+        word_embeddings=_word_embeddings(model),
+        exact_outputs=exact,
+    )
+
+
+def _word_embeddings(model: Any) -> torch.Tensor | None:  # noqa: ANN401
+    weight = getattr(model.get_input_embeddings(), "weight", None)
+    return weight if isinstance(weight, torch.Tensor) and weight.ndim == 2 else None
 
 
 def verify(model: Any, vocabulary: int) -> tuple[list[Site], Call]:  # noqa: ANN401

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -116,6 +117,16 @@ def _name(
         )
         for position, (token_id, raw) in enumerate(zip(ids, raw_names, strict=True))
     )
+
+
+def names(tokenizer: Any, ids: Sequence[int]) -> dict[int, str]:  # noqa: ANN401
+    """Readable names of ids of the vocabulary, in any context."""
+    special, byte_level = set(tokenizer.all_special_ids), _is_byte_level(tokenizer)
+    found: dict[int, str] = {}
+    for token_id, raw in zip(ids, tokenizer.convert_ids_to_tokens(list(ids)), strict=True):
+        name = f"⟨id {token_id}⟩" if raw is None else str(raw)  # embeddings beyond the vocabulary
+        found[token_id] = name if token_id in special else readable(name, byte_level=byte_level)
+    return found
 
 
 def readable(raw: str, *, byte_level: bool) -> str:

@@ -127,6 +127,8 @@ class Trace:
     Attributes:
         layers: Attention layers by the model's own numbers.
         hidden: (s, d) each: the output of the embeddings, then of every block.
+        ids: (s,) int64, the tokens' ids.
+        word_embeddings: (V, d_e), the model's own table of word embeddings, not a copy.
         tolerance: Relative bound below which a singular value counts as zero; None: the rule of
             `maps.nullspace.relative_tolerance`.
         exact_outputs: Whether o is precise enough to start from; False in half precision, where
@@ -135,6 +137,8 @@ class Trace:
 
     layers: dict[int, LayerTrace]
     hidden: tuple[torch.Tensor, ...] = ()
+    ids: torch.Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    word_embeddings: torch.Tensor | None = None
     tolerance: float | None = None
     exact_outputs: bool = True
     _derived: dict[Hashable, object] = field(default_factory=dict, repr=False, compare=False)

@@ -1,4 +1,4 @@
-"""The narrow waist: a model held warm, one text run through it; plain arrays out."""
+"""The session: a model, the latest text, and what is asked about its heads."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import checks, grouping, nullspace
 from tui_attn.maps.base import WindowFunction
 from tui_attn.maps.heads import row_blocks, sampled_rows, summarise
-from tui_attn.model import capture, tokens
+from tui_attn.model import tokens
+from tui_attn.model.forward import trace_of
 from tui_attn.model.loading import LoadedModel, load
 from tui_attn.model.trace import Trace
 from tui_attn.progress import Job
+from tui_attn.session.identity import TokenIdentity
 
 
 def open_session(
@@ -68,6 +70,7 @@ class Session:
         self._tolerance = tolerance
         self._current: tuple[Run, Trace] | None = None
         self._turn = threading.RLock()
+        self._identity = TokenIdentity(loaded, self._turn, self._analysed)
 
     @property
     def model(self) -> ModelInfo:
@@ -87,6 +90,11 @@ class Session:
     def trace(self) -> Trace:
         """What the forward pass left behind, for Python users."""
         return self._analysed()[1]
+
+    @property
+    def identity(self) -> TokenIdentity:
+        """Answers for token identity."""
+        return self._identity
 
     def analyse(
         self,
@@ -112,7 +120,7 @@ class Session:
                 max_tokens=max_tokens,
                 model_limit=self.model.max_tokens,
             )
-            trace = self._capture(encoded, job)
+            trace = replace(trace_of(self._loaded, encoded, job), tolerance=self._tolerance)
             job.report("checking the numbers")
             run = Run(
                 text=text,
@@ -312,22 +320,6 @@ class Session:
         if self._current is None:
             raise InspectError("no text was analysed yet", "call analyse first", ExitCode.INPUT)
         return self._current
-
-    def _capture(self, encoded: tokens.Encoded, job: Job) -> Trace:
-        device = self._loaded.model.device
-        inputs = {"input_ids": torch.tensor([encoded.ids], device=device)}
-        inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        if encoded.takes_segments:
-            inputs["token_type_ids"] = torch.tensor([encoded.segments], device=device)
-        try:
-            trace = capture.capture(self._loaded.model, inputs, self._loaded.sites, job)
-        except torch.OutOfMemoryError as error:
-            raise InspectError(
-                f"{len(encoded.ids)} tokens do not fit into the memory of {device}",
-                "shorten the text with --max-tokens, or use --dtype bfloat16 or --device cpu",
-                ExitCode.INPUT,
-            ) from error
-        return replace(trace, tolerance=self._tolerance)
 
     def _function(self, map_name: str) -> WindowFunction:
         window = maps.get(map_name).window

@@ -1,0 +1,1 @@
+"""Trained recovery: linear maps and MLPs from hidden states back to their tokens."""
