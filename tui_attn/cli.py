@@ -10,29 +10,16 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tui_attn.answers import VARIANTS, ModelRequest
+from tui_attn import options
+from tui_attn.answers import ModelRequest
+from tui_attn.answers.identity import DEFAULTS, METHODS, choose
 from tui_attn.config import Colour, Settings
 from tui_attn.errors import Cancelled, ExitCode, InspectError
 
-_COMMANDS = ("export", "heads", "maps", "models", "doctor")
-_USAGES = {
-    None: "[MODEL] [TEXT] ",
-    "export": "[MODEL] [TEXT] --map MAP ",
-    "heads": "[MODEL] [TEXT] ",
-}
-_DESCRIPTION = "Look inside transformer attention from a terminal."
-_EPILOG = """\
-commands (attn-inspect COMMAND --help says more):
-  export    write a map as a table or a picture
-  heads     one line of statistics for every head
-  maps      the maps, their formulas and sources
-  models    models found on this machine
-  doctor    versions, devices, colours: what a bug report needs
-
-Without a command the screen opens. A model with the name of a command: write ./export.
-Exit codes: 0 done, 1 unexpected error, 2 wrong usage, 3 no model, 4 model not supported,
-5 input empty, too long or out of memory, 6 output cannot be written, 130 interrupted."""
+if TYPE_CHECKING:
+    from tui_attn.export import ExportRequest
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,189 +61,116 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command = arguments[0] if arguments and arguments[0] in _COMMANDS else None
-    options = _parse(_parser(command), arguments[1:] if command else arguments)
-    if command is None and options.model in _COMMANDS:
-        raise InspectError(
-            f"the command {options.model} comes first",
-            f"write attn-inspect {options.model} and the options after it",
-            ExitCode.USAGE,
-        )
-    _set_environment(options)
-    if command in ("maps", "models", "doctor"):
-        return _report(command, options)
+    command, chosen = options.read(arguments)
+    _set_environment(chosen)
+    if command in ("maps", "models", "doctor", "probe list"):
+        return _report(command, chosen)
+    if command == "probe fit":
+        return _fit(chosen)
     from tui_attn.commands.texts import checked, read_text
 
-    text = read_text(options.text, options.text_file)
-    pair = None if options.pair is None else checked(options.pair)
-    request = _model_request(options)
-    if command is None:
+    text = read_text(chosen.text, chosen.text_file)
+    pair = None if chosen.pair is None else checked(chosen.pair)
+    request = _model_request(chosen)
+    if not command:
         from tui_attn.commands.screen import screen
 
-        return screen(request, text, pair, _settings(options))
+        return screen(request, text, pair, _settings(chosen))
     from tui_attn.commands import headless
 
-    work = headless.Headless(request, text, pair, options.max_tokens, options.tolerance)
-    to_screen = command == "heads" and options.output is None and options.format is None
+    work = headless.Headless(request, text, pair, chosen.max_tokens, chosen.tolerance)
+    to_screen = command == "heads" and chosen.output is None and chosen.format is None
     return headless.export(
         work,
-        "heads" if command == "heads" else options.map,
-        headless.selection(options.select, options.layer, options.head),
-        "text" if to_screen else options.format,
-        options.variant,
-        options.output,
-        options.force,
+        _export_request(command, chosen),
+        "text" if to_screen else chosen.format,
+        chosen.output,
+        chosen.force,
     )
 
 
-def _report(command: str, options: argparse.Namespace) -> int:
+def _export_request(command: str, chosen: argparse.Namespace) -> ExportRequest:
+    """What is exported, in a format that is settled later."""
+    from tui_attn.commands.headless import selection
+    from tui_attn.export import ExportRequest
+
+    picked = selection(chosen.select, chosen.layer, chosen.head)
+    if command == "heads":
+        return ExportRequest("heads", picked, variant=chosen.variant)
+    identity = choose(
+        chosen.target,
+        chosen.candidates,
+        chosen.match,
+        chosen.special,
+        chosen.metric,
+        chosen.probe,
+    )
+    if chosen.map != "identity" and identity != DEFAULTS:
+        raise InspectError(
+            f"the map {chosen.map!r} has none of the choices of token identity",
+            "use them with --map identity",
+            ExitCode.USAGE,
+        )
+    return ExportRequest(
+        chosen.map,
+        picked,
+        variant=chosen.variant,
+        summary=chosen.summary,
+        identity=identity,
+    )
+
+
+def _fit(chosen: argparse.Namespace) -> int:
+    from tui_attn.commands import probe
+    from tui_attn.probes.recipe import Recipe
+
+    methods = METHODS if chosen.method in (None, "all") else tuple(chosen.method.split(","))
+    recipe = Recipe(
+        methods=methods,
+        target=chosen.target,
+        tokens=chosen.tokens,
+        seed=chosen.seed,
+        learning_rate=chosen.learning_rate,
+        epochs=chosen.epochs,
+    )
+    return probe.fit(_model_request(chosen), chosen.corpus, chosen.field, recipe, chosen.force)
+
+
+def _report(command: str, chosen: argparse.Namespace) -> int:
     from tui_attn.commands import reports
     from tui_attn.commands.streams import standard_output
 
     with standard_output():
         if command == "maps":
             return reports.maps()
-        return reports.models() if command == "models" else reports.doctor(options.device)
+        if command == "probe list":
+            from tui_attn.commands import probe
+
+            return probe.listing()
+        return reports.models() if command == "models" else reports.doctor(chosen.device)
 
 
-def _parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
-    """Read options and MODEL TEXT in any order; what follows `--` is never an option.
-
-    `parse_args` refuses options between two optional words, and `parse_intermixed_args` words
-    with a dash after `--`; so those are taken here.
-    """
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    options = parser.parse_intermixed_args(arguments[:end])
-    for word in arguments[end + 1 :]:
-        free = [name for name in ("model", "text") if getattr(options, name, word) is None]
-        if not free:
-            parser.error(f"unrecognized arguments: {word}")
-        setattr(options, free[0], word)
-    return options
-
-
-def _parser(command: str | None) -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=f"attn-inspect {command}" if command else "attn-inspect",
-        usage=f"%(prog)s {_USAGES.get(command, '')}[options]",
-        description=_DESCRIPTION,
-        epilog=None if command else _EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("--debug", action="store_true", help="show tracebacks")
-    if command in ("maps", "models"):
-        parser.set_defaults(colour="auto", offline=True)
-        return parser
-    add("--device", default="auto", help="auto (a GPU where there is one), cpu, cuda, cuda:N, mps")
-    if command == "doctor":
-        parser.set_defaults(colour="auto", offline=True)
-        return parser
-    add(
-        "model",
-        nargs="?",
-        metavar="MODEL",
-        help="a hub name, a folder or a GGUF file; none: the demo",
-    )
-    add(
-        "text", nargs="?", metavar="TEXT", help="the text; - reads standard input; none: the demo's"
-    )
-    add("--text-file", metavar="F", help="read the text from a file (- for standard input)")
-    add("--pair", metavar="TEXT", help="a second text, for models that read two")
-    add("--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16"))
-    add("--revision", help="branch, tag or commit of a model on the hub")
-    add("--offline", action="store_true", help="never open a socket")
-    add("--trust-remote-code", action="store_true", help="run Python code that the model brings")
-    add("--allow-pickle", action="store_true", help="read weights that can run code")
-    add("--max-tokens", type=_positive, metavar="N", help="cut the text to N tokens")
-    add("--variant", default="output", choices=VARIANTS, help="which effective attention")
-    add(
-        "--tolerance",
-        type=_fraction,
-        metavar="T",
-        help="singular values below T x the largest are zero",
-    )
-    add(
-        "--color",
-        dest="colour",
-        default="auto",
-        choices=("auto", "truecolor", "256", "16", "none"),
-        help="colour depth of the terminal",
-    )
-    add("--ascii", action="store_true", help="draw with ASCII only")
-    add("--no-mouse", action="store_true", help="leave the mouse to the terminal")
-    if command is None:
-        add("--version", action=_Version, nargs=0, help="print the version and leave")
-        return parser
-    if command == "export":
-        add("--map", required=True, help="attention, effective, null or heads")
-    add("--layer", default=None, metavar="N|all", help="which layer (from 0)")
-    add("--head", default=None, metavar="N|all", help="which head (from 0)")
-    add("--select", metavar="S", help="which numbers, for example 'L5H3 q=12 k=0:20'")
-    add("-o", "--output", metavar="FILE", help="write to a file instead of standard output")
-    add("--format", metavar="F", help="csv, tsv, json, npz, md, tex, html or svg")
-    add("--force", action="store_true", help="replace a file that exists")
-    return parser
-
-
-class _Version(argparse.Action):
-    """Prints the version; reading it costs more than parsing everything else."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"attn-inspect {version('attn-inspect')}\n")
-        parser.exit()
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        """Usage errors are errors like all others: a sentence and exit code 2."""
-        raise InspectError(message, f"see {self.prog} --help", ExitCode.USAGE)
-
-
-def _positive(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return value
-
-
-def _fraction(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value < 1.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
-    return value
-
-
-def _model_request(options: argparse.Namespace) -> ModelRequest:
+def _model_request(chosen: argparse.Namespace) -> ModelRequest:
     return ModelRequest(
-        name=options.model,
-        device=options.device,
-        dtype=options.dtype,
-        revision=options.revision,
-        offline=options.offline or _is_true("HF_HUB_OFFLINE"),
-        trust_remote_code=options.trust_remote_code,
-        allow_pickle=options.allow_pickle,
+        name=chosen.model,
+        device=chosen.device,
+        dtype=chosen.dtype,
+        revision=chosen.revision,
+        offline=chosen.offline or _is_true("HF_HUB_OFFLINE"),
+        trust_remote_code=chosen.trust_remote_code,
+        allow_pickle=chosen.allow_pickle,
     )
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(chosen: argparse.Namespace) -> Settings:
     return Settings(
-        variant=options.variant,
-        max_tokens=options.max_tokens,
-        tolerance=options.tolerance,
-        colour=_colour(options.colour),
-        ascii=options.ascii,
-        mouse=not options.no_mouse,
-        debug=options.debug,
+        variant=chosen.variant,
+        max_tokens=chosen.max_tokens,
+        tolerance=chosen.tolerance,
+        colour=_colour(chosen.colour),
+        ascii=chosen.ascii,
+        mouse=not chosen.no_mouse,
+        debug=chosen.debug,
     )
 
 
@@ -273,17 +187,17 @@ def _colour(choice: Colour) -> Colour:
     return "256" if any(name in term for name in known) else "16"
 
 
-def _set_environment(options: argparse.Namespace) -> None:
+def _set_environment(chosen: argparse.Namespace) -> None:
     """What libraries read when they are imported; so before any of them is."""
-    if options.colour not in ("auto", "none"):
+    if chosen.colour not in ("auto", "none"):
         os.environ.pop("NO_COLOR", None)  # what is typed wins over the environment
-    if options.offline:
+    if chosen.offline:
         os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     systems = {"truecolor": "truecolor", "256": "256", "16": "standard", "none": "standard"}
-    os.environ["TEXTUAL_COLOR_SYSTEM"] = systems[_colour(options.colour)]
+    os.environ["TEXTUAL_COLOR_SYSTEM"] = systems[_colour(chosen.colour)]
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
 
 

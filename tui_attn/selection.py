@@ -3,7 +3,7 @@
 A selection names layers (`L5`, `L0:3`, `L*`), heads (`H3`, `H0,2`), queries (`q=12`) and keys
 (`k=0:20`), in any order, each at most once; what is not named is everything. Ranges are half-open
 as in Python, counts start at 0, and a negative number counts from the end (`q=-1` is the last
-token).
+token). Where hidden states are selected, `Lemb` or `Lemb,0,3` names the output of the embeddings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _AXES = {"l": "layers", "h": "heads", "q": "queries", "k": "keys"}
 _HINT = "write for example L5H3 q=12 k=0:20"
 _PART = re.compile(
     r"\s*(?:(?P<axis>[LHlh])=?|(?P<position>[qkQK])\s*=)\s*"
-    r"(?P<range>\*|all|-?\d*:-?\d*|-?\d+(?:,-?\d+)*)(?=[\sLHlhqkQK]|$)"
+    r"(?P<range>\*|all|emb(?:,-?\d+)*|-?\d*:-?\d*|-?\d+(?:,-?\d+)*)(?=[\sLHlhqkQK]|$)"
 )
 
 
@@ -37,6 +37,8 @@ class Span:
         Raises:
             InspectError: A number does not exist, or the range is empty.
         """
+        if self.names_emb:
+            raise _no_such(what, "emb", count)
         if self.text in ("*", "all"):
             return list(range(count))
         if ":" in self.text:
@@ -50,6 +52,17 @@ class Span:
             if not -count <= number < count:
                 raise _no_such(what, str(number), count)
         return [number % count for number in numbers]
+
+    @property
+    def names_emb(self) -> bool:
+        """Whether the output of the embeddings is meant, alone or with layers."""
+        return self.text.split(",")[0] == "emb"
+
+    @property
+    def without_emb(self) -> Span | None:
+        """The layers named after `emb`; None where there are none."""
+        rest = self.text.partition(",")[2]
+        return Span(rest) if rest else None
 
     @property
     def everything(self) -> bool:

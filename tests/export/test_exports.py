@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes import HOSTILE, FakeSession
-from tui_attn import cli
+from tui_attn import options
 from tui_attn.errors import Cancelled, ExitCode, InspectError
 from tui_attn.export import (
     FORMATS,
@@ -90,7 +90,7 @@ def test_a_selection_is_what_comes_out() -> None:
 def test_blocks_of_rows_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     session = FakeSession(1, 1, length=30)
     whole = exported(session, ExportRequest("effective"))
-    monkeypatch.setattr("tui_attn.export.tables._BLOCK_CELLS", 70)
+    monkeypatch.setattr("tui_attn.export.attention._BLOCK_CELLS", 70)
     assert exported(session, ExportRequest("effective")) == whole
 
 
@@ -275,7 +275,7 @@ def test_queries_come_in_the_order_asked_for_whatever_the_blocks(order, cells: i
     session = FakeSession(1, 1, length=12)
     chosen = ",".join(map(str, order[:5]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tui_attn.export.tables._BLOCK_CELLS", cells)
+        patch.setattr("tui_attn.export.attention._BLOCK_CELLS", cells)
         found = rows(session, ExportRequest("attention", parse(f"q={chosen} k=0:2")))
     assert [row["query"] for row in found[::2]] == chosen.split(",")
 
@@ -337,7 +337,7 @@ def test_the_command_reads_back_as_what_made_it(words: tuple[str, str]) -> None:
     request = ExportRequest("null", parse("L1H2 q=-1"), "tsv", "no-bias")
     name, command, *rest = shlex.split(command_line(session, request, Path("-odd.tsv")))
     assert (name, command) == ("attn-inspect", "export")
-    read = cli._parse(cli._parser("export"), rest)
+    _, read = options.read(["export", *rest])
     assert (read.model, read.text, read.pair) == (*words, "--pair")
     assert (read.map, read.select, read.variant) == ("null", "L1H2 q=-1", "no-bias")
     assert (read.tolerance, read.format, read.output) == (0.01, "tsv", "-odd.tsv")

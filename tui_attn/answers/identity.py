@@ -32,7 +32,7 @@ class IdentityChoices:
             embeddings, or the hidden state one layer below.
         candidates: The tokens of this text, or the whole vocabulary (word embeddings only).
         match: Whether a token must be found at its own position, or any token of its id will do.
-        special: Whether special tokens are counted, and candidates.
+        special: Whether special tokens are counted; candidates they always are, like every token.
         metric: The similarity by which the nearest candidate is found.
         probe: A trained map (a method, or the file of a probe) applied to the hidden state first;
             None: the naive search.
@@ -78,11 +78,15 @@ class IdentityChoices:
         return self.probe or "naive"
 
     def __str__(self) -> str:
-        special = "special tokens counted" if self.special else "special tokens left out"
+        special = "special tokens counted" if self.special else "special tokens not counted"
         return (
             f"{self.method}, {self.metric}, target {self.target}, candidates {self.candidates}, "
             f"match by {self.match}, {special}"
         )
+
+
+DEFAULTS = IdentityChoices()
+"""The paper's search, as far as it says: naive, cosine, embeddings, this text, by position."""
 
 
 def choose(
@@ -104,6 +108,27 @@ def choose(
     return IdentityChoices(
         target or "embedding", candidates or "text", match or "position", special, metric, probe
     )
+
+
+def at_hand(choices: IdentityChoices, probes: Sequence[ProbeInfo]) -> list[IdentityChoices]:
+    """The same question by every method there is: naive and probes, metrics, matches.
+
+    A probe is looked up by the metric of its loss, the naive search and the closed form by both.
+    Where the choices name a probe, the others are left out.
+    """
+    methods: list[str | None] = [None]
+    if choices.probe is not None:
+        methods.append(choices.probe)
+    else:
+        methods += [probe.method for probe in probes if probe.target == choices.target]
+    matches = MATCHES if choices.candidates == "text" else (choices.match,)
+    return [
+        replace(choices, probe=method, metric=metric, match=match)
+        for method in methods
+        for metric in METRICS
+        if method in (None, "ridge") or metric == choose(probe=method).metric
+        for match in matches
+    ]
 
 
 @dataclass(frozen=True)
@@ -164,7 +189,8 @@ class Rate:
         z, n = 1.959963984540054, self.n
         centre = (self.rate + z * z / (2 * n)) / (1 + z * z / n)
         half = z / (1 + z * z / n) * (self.rate * (1 - self.rate) / n + (z / (2 * n)) ** 2) ** 0.5
-        return max(centre - half, 0.0), min(centre + half, 1.0)
+        low = 0.0 if self.identified == 0 else max(centre - half, 0.0)
+        return low, 1.0 if self.identified == n else min(centre + half, 1.0)
 
 
 @dataclass(frozen=True)

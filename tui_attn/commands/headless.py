@@ -5,20 +5,17 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tui_attn import demo
-from tui_attn.answers import Inspector, ModelRequest, Variant
+from tui_attn.answers import Inspector, ModelRequest
+from tui_attn.commands.reporter import Reporter
 from tui_attn.commands.streams import say, standard_output, tidy_end
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.export import ExportRequest, check_places, export_file, export_stream, format_of
-from tui_attn.export.tables import table
+from tui_attn.export.attention import table
 from tui_attn.model.source import resolve
-from tui_attn.progress import Job, Progress
+from tui_attn.progress import Job
 from tui_attn.selection import Selection, Span, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -68,26 +65,31 @@ def _span(option: str, name: str, letter: str) -> Span:
 
 def export(
     headless: Headless,
-    map_name: str,
-    chosen: Selection,
+    request: ExportRequest,
     form: str | None,
-    variant: Variant,
     output: str | None,
     force: bool,
 ) -> int:
     """Write one export.
 
+    Args:
+        headless: The model and the text.
+        request: What is exported; its format is the one below.
+        form: The format; None: as the file's name says; `text`: heads for people.
+        output: The file; None: standard output.
+        force: Replace a file that exists.
+
     Raises:
         InspectError: With the exit code of whatever cannot be had.
     """
     path = None if output is None or output == "-" else Path(output).expanduser()
-    as_text = form == "text" and map_name == "heads" and path is None
+    as_text = form == "text" and request.map == "heads" and path is None
     if form is None or as_text:
         form = "csv" if path is None else format_of(path)
-    request = ExportRequest(map_name, chosen, form, variant)
+    request = replace(request, format=form)
     resolve(headless.request)  # a wrong name fails before torch is imported
     _refuse_before_the_work(path, form, force)
-    with tidy_end(), _Reporter() as job:
+    with tidy_end(), Reporter() as job:
         session = _open(headless, job)
         if path is not None:
             export_file(session, request, path, force=force, job=job)
@@ -144,35 +146,3 @@ def _short(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-class _Reporter:
-    """A job whose progress is drawn on standard error, where that is a terminal."""
-
-    def __enter__(self) -> Job:
-        if sys.stderr is None or not sys.stderr.isatty():
-            self._close: Callable[[], None] = lambda: None
-            return Job()
-        from rich import progress
-        from rich.console import Console
-
-        bar = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        task = bar.add_task("starting", total=None)
-        bar.start()
-        self._close = bar.stop
-
-        def show(report: Progress) -> None:
-            bar.update(
-                task, description=report.phase, completed=report.done, total=report.total or None
-            )
-
-        return Job(show)
-
-    def __exit__(self, *_: object) -> None:
-        self._close()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from tui_attn.answers import Inspector, Variant
+from tui_attn.answers.identity import DEFAULTS, IdentityChoices
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.files import is_stream
-from tui_attn.maps import get
+from tui_attn.maps import MapSpec, get
 from tui_attn.selection import EVERYTHING, Selection
 
 TABLES = ("csv", "tsv", "json", "npz", "md", "tex")
@@ -21,17 +22,27 @@ _MARKERS = {"markdown": "md", "htm": "html"}
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """One export: a map, which of its numbers, and a format of `FORMATS`.
+    """One export: a map or a summary of it, which of its numbers, and a format of `FORMATS`.
+
+    Attributes:
+        map: A name of `maps.MAPS`.
+        selection: Which numbers; heads and keys only where the map has them.
+        format: Of `FORMATS`.
+        variant: Of effective attention.
+        summary: One of the map's summaries; None: the map itself.
+        identity: The choices of the map `identity`.
 
     Raises:
-        InspectError: There is no such map or format, the map has no picture, or the selection
-            names queries or keys of a map that has none (exit code 2).
+        InspectError: There is no such map, summary or format, the map has no picture, or the
+            selection names what the map does not have (exit code 2).
     """
 
     map: str
     selection: Selection = EVERYTHING
     format: str = "csv"
     variant: Variant = "output"
+    summary: str | None = None
+    identity: IdentityChoices = DEFAULTS
 
     def __post_init__(self) -> None:
         spec = get(self.map)
@@ -39,19 +50,43 @@ class ExportRequest:
             near = get_close_matches(self.format, FORMATS, n=1)
             hint = f"the nearest is {near[0]!r}" if near else f"choose one of {', '.join(FORMATS)}"
             raise InspectError(f"there is no format {self.format!r}", hint, ExitCode.USAGE)
-        if self.format in PICTURES and spec.window is None:
+        if self.format in PICTURES and spec.scale == "table":
             raise InspectError(
                 f"the map {self.map!r} is a table and has no picture",
                 f"choose one of {', '.join(TABLES)}",
                 ExitCode.USAGE,
             )
-        of_cells = not (self.selection.queries.everything and self.selection.keys.everything)
-        if of_cells and spec.window is None:
+        if self.summary is not None and self.summary not in spec.summaries:
             raise InspectError(
-                f"the map {self.map!r} has no queries and keys to select",
-                "select layers and heads only, for example L5H3",
+                f"the map {self.map!r} has no summary {self.summary!r}",
+                f"choose one of {', '.join(spec.summaries)}" if spec.summaries else "leave it out",
                 ExitCode.USAGE,
             )
+        self._refuse_what_is_not_there(spec)
+
+    def _refuse_what_is_not_there(self, spec: MapSpec) -> None:
+        chosen = self.selection
+        named = {
+            "heads": chosen.heads,
+            "queries": chosen.queries,
+            "keys": chosen.keys,
+        }
+        there = _AXES_TO_SELECT[spec.axes] if self.summary is None else ()
+        for axis, span in named.items():
+            if axis not in there and not span.everything:
+                raise InspectError(
+                    f"the {'summary' if self.summary else 'map'} {self.summary or self.map!r} "
+                    f"has no {axis} to select",
+                    f"select {' and '.join(('layers', *there))} only",
+                    ExitCode.USAGE,
+                )
+
+
+_AXES_TO_SELECT: dict[str, tuple[str, ...]] = {
+    "query x key": ("heads", "queries", "keys"),
+    "layer x head": ("heads",),
+    "token x layer": ("queries",),
+}
 
 
 @dataclass(frozen=True)
@@ -115,7 +150,7 @@ def command_line(session: Inspector, request: ExportRequest, path: Path | None =
         ("--map", request.map),
         ("--pair", run.pair),
         ("--select", str(request.selection) or None),
-        ("--variant", request.variant),
+        *_options_of_the_map(request),
         ("--tolerance", _chosen_tolerance(session)),
         ("--dtype", model.dtype),
         ("--device", model.device),
@@ -125,12 +160,30 @@ def command_line(session: Inspector, request: ExportRequest, path: Path | None =
         ("-o", path),
     ]
     words = [
-        word for name, value in options if value is not None for word in _option(name, str(value))
+        word
+        for name, value in options
+        if value is not None and value is not False
+        for word in ([name] if value is True else _option(name, str(value)))
     ]
     what = [model.name, run.text]
     if any(word.startswith("-") for word in what):
         return shlex.join(["attn-inspect", "export", *words, "--", *what])
     return shlex.join(["attn-inspect", "export", *what, *words])
+
+
+def _options_of_the_map(request: ExportRequest) -> list[tuple[str, object]]:
+    if request.map != "identity":
+        return [("--summary", request.summary), ("--variant", request.variant)]
+    choices = request.identity
+    return [
+        ("--summary", request.summary),
+        ("--target", choices.target),
+        ("--candidates", choices.candidates),
+        ("--match", choices.match),
+        ("--special", choices.special),
+        ("--metric", choices.metric),
+        ("--probe", choices.probe),
+    ]
 
 
 def _option(name: str, value: str) -> list[str]:
@@ -150,8 +203,26 @@ def metadata(session: Inspector, request: ExportRequest) -> dict[str, object]:
         "map": request.map,
         "formula": spec.formula,
         "source": spec.source,
+        "summary": request.summary,
         "variant": request.variant if spec.has_variants else None,
+        **(_described(session, request.identity) if spec.axes == "token x layer" else {}),
         "selection": str(request.selection) or "everything",
         "command": command_line(session, request),
         **session.provenance(),
+    }
+
+
+def _described(session: Inspector, choices: IdentityChoices) -> dict[str, object]:
+    """The choices that change the numbers of the map `identity`, and the probe's recipe."""
+    known = [probe for probe in session.identity.probes() if probe.target == choices.target]
+    return {
+        "identity": asdict(choices),
+        "probes": {
+            probe.method: {"made": probe.made, "recipe": probe.recipe}
+            for probe in known
+            if choices.probe in (None, probe.method, probe.path)
+        },
+        "nearest": "a position in the text"
+        if choices.candidates == "text"
+        else "an id of the vocabulary",
     }

@@ -1,39 +1,16 @@
-"""Tidy tables: one row a visible cell, or one row a head; streamed block by block."""
+"""Tables in the formats of `request.TABLES`, streamed block by block."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from typing import BinaryIO
 
 import numpy as np
 
-from tui_attn.answers import Inspector
 from tui_attn.export import plain_json
-from tui_attn.export.request import ExportRequest, Picked, pick
-from tui_attn.maps import get
-from tui_attn.progress import Job
-from tui_attn.render.cells import visible
-
-CELL_COLUMNS = ("layer", "head", "query", "key", "query_token", "key_token", "value")
-HEAD_COLUMNS = (
-    "layer",
-    "head",
-    "rank",
-    "null_dimension",
-    "identifiable",
-    "null_share",
-    "correlation",
-    "entropy",
-    "negative_share",
-    "first_token_share",
-    "row_sum_min",
-    "row_sum_max",
-)
-_BLOCK_CELLS = 1 << 18
 
 Row = tuple[int | float | str | bool, ...]
 
@@ -44,18 +21,6 @@ class Table:
 
     columns: tuple[str, ...]
     blocks: Iterator[list[Row]]
-
-
-def table(session: Inspector, request: ExportRequest, job: Job) -> Table:
-    """The rows of an export.
-
-    Raises:
-        InspectError: The selection names what is not there (exit code 2), at once.
-    """
-    picked = pick(session, request.selection)
-    if get(request.map).window is None:
-        return Table(HEAD_COLUMNS, _head_rows(session, request, picked, job))
-    return Table(CELL_COLUMNS, _cell_rows(session, request, picked, job))
 
 
 def write(form: str, made: Table, metadata: dict[str, object], stream: BinaryIO) -> None:
@@ -76,66 +41,6 @@ def write(form: str, made: Table, metadata: dict[str, object], stream: BinaryIO)
     finally:
         text.flush()
         text.detach()
-
-
-def _head_rows(
-    session: Inspector, request: ExportRequest, picked: Picked, job: Job
-) -> Iterator[list[Row]]:
-    for layer in picked.layers:
-        summaries = session.summaries(layer, variant=request.variant, job=job)
-        yield [
-            tuple(getattr(summaries[head], column) for column in HEAD_COLUMNS)
-            for head in picked.heads
-        ]
-
-
-def _cell_rows(
-    session: Inspector, request: ExportRequest, picked: Picked, job: Job
-) -> Iterator[list[Row]]:
-    labels = [visible(token.text) for token in session.run.tokens]
-    keys, columns = picked.keys, picked.columns
-    blocks = list(_blocks(picked.queries, max(1, _BLOCK_CELLS // (columns[1] - columns[0]))))
-    heads = list(product(picked.layers, picked.heads))
-    for number, (layer, head) in enumerate(heads):
-        job.report(f"exporting {request.map}", number, len(heads))
-        for wanted in blocks:
-            job.check()
-            rows = (min(wanted), max(wanted) + 1)
-            window = session.window(
-                request.map, layer, head, rows, columns, variant=request.variant
-            )
-            yield [
-                (layer, head, query, key, labels[query], labels[key], float(value))
-                for query in wanted
-                for key, value, seen in _cells_of(window.values, window.visible, query, rows, keys)
-                if seen
-            ]
-
-
-def _blocks(queries: list[int], rows: int) -> Iterator[list[int]]:
-    """The queries in their order, in pieces that span at most this many rows."""
-    piece: list[int] = []
-    low = high = 0
-    for query in queries:
-        if piece and max(high, query) - min(low, query) >= rows:
-            yield piece
-            piece = []
-        low, high = (min(low, query), max(high, query)) if piece else (query, query)
-        piece.append(query)
-    yield piece
-
-
-def _cells_of(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    seen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
-    query: int,
-    rows: tuple[int, int],
-    keys: list[int],
-) -> Iterable[tuple[int, float, bool]]:
-    offset = min(keys)
-    row = query - rows[0]
-    picks = [key - offset for key in keys]
-    return zip(keys, values[row, picks].tolist(), seen[row, picks].tolist(), strict=True)
 
 
 def _text(value: object) -> str:

@@ -43,7 +43,6 @@ def identify(
     trace: Trace,
     state: int,
     rows: torch.Tensor,
-    counted: torch.Tensor,
     choices: IdentityChoices,
     recovery: Recovery | None = None,
     trained_at: int | None = None,
@@ -53,14 +52,14 @@ def identify(
     Args:
         trace: The run.
         state: Which hidden state: 0 is the output of the embeddings, l + 1 that of block l.
-        rows: (n,) int64, positions of the tokens that are searched for.
-        counted: (m,) int64, positions of the tokens that are candidates; holds `rows`.
+        rows: (n,) int64, positions of the tokens that are searched for; the candidates in the text
+            are all of its tokens.
         choices: What is compared with what.
         recovery: The trained map, None for the naive search.
         trained_at: The hidden state whose map is applied; None: the same.
 
     Returns:
-        What was found, as indices into `counted`, or ids where the candidates are the vocabulary;
+        What was found, as positions, or as ids where the candidates are the vocabulary;
         no numbers where the target is the layer below and there is none.
 
     Raises:
@@ -80,28 +79,24 @@ def identify(
         labels = trace.ids[rows].to(words.device)
         everything = torch.arange(len(words), device=words.device)
         return search(vectors.to(words.device), labels, words, everything, choices.metric)
-    targets = _targets(trace, state, counted, choices)
-    if choices.match == "id":
-        own, others = trace.ids[rows], trace.ids[counted]
-    else:
-        own, others = rows, counted
-    device = targets.device
-    return search(vectors.to(device), own.to(device), targets, others.to(device), choices.metric)
+    targets = _targets(trace, state, choices)
+    others = trace.ids if choices.match == "id" else torch.arange(len(trace.ids))
+    others = others.to(targets.device)
+    rows = rows.to(targets.device)
+    return search(vectors.to(targets.device), others[rows], targets, others, choices.metric)
 
 
-def number_of_candidates(trace: Trace, counted: torch.Tensor, choices: IdentityChoices) -> int:
+def number_of_candidates(trace: Trace, choices: IdentityChoices) -> int:
     """How many candidates a search has."""
-    return len(counted) if choices.candidates == "text" else len(vocabulary(trace))
+    return len(trace.ids) if choices.candidates == "text" else len(vocabulary(trace))
 
 
-def _targets(
-    trace: Trace, state: int, counted: torch.Tensor, choices: IdentityChoices
-) -> torch.Tensor:
-    """(m, d): the vectors of the text's own tokens."""
+def _targets(trace: Trace, state: int, choices: IdentityChoices) -> torch.Tensor:
+    """(s, d): the vectors of the text's own tokens."""
     if choices.target == "word":
         words = vocabulary(trace)
-        return words[trace.ids[counted].to(words.device)]
-    return trace.hidden[state - 1 if choices.target == "previous" else 0][counted]
+        return words[trace.ids.to(words.device)]
+    return trace.hidden[state - 1 if choices.target == "previous" else 0]
 
 
 def vocabulary(trace: Trace) -> torch.Tensor:

@@ -34,7 +34,7 @@ _BLOCK = 8192
 
 @dataclass(frozen=True)
 class Activations:
-    """Hidden states of N tokens (special ones left out), sentence by sentence.
+    """Hidden states of N tokens, sentence by sentence.
 
     Attributes:
         states: (L + 1, N, d) float32: `emb`, then every block; on the disk.
@@ -42,6 +42,7 @@ class Activations:
         ids: (N,) int64.
         sentence: (N,) int64, number of the sentence.
         split: (N,) int8, `TRAIN`, `VALIDATION` or `TEST`; the same for a whole sentence.
+        special: (N,) bool, special tokens: candidates, but neither trained on nor counted.
     """
 
     states: NDArray[np.float32]
@@ -49,10 +50,11 @@ class Activations:
     ids: NDArray[np.int64]
     sentence: NDArray[np.int64]
     split: NDArray[np.int8]
+    special: NDArray[np.bool_]
 
     def rows(self, split: int) -> NDArray[np.int64]:
-        """Tokens of a split."""
-        return np.flatnonzero(self.split == split)
+        """The counted tokens of a split."""
+        return np.flatnonzero((self.split == split) & ~self.special)
 
     def pairs(
         self, layer: int, split: int, device: torch.device | str = "cpu"
@@ -67,8 +69,8 @@ class Activations:
             )
 
     def sentences(self, split: int) -> Iterator[NDArray[np.int64]]:
-        """The tokens of each sentence of a split."""
-        rows = self.rows(split)
+        """All tokens of each sentence of a split."""
+        rows = np.flatnonzero(self.split == split)
         yield from np.split(rows, np.flatnonzero(np.diff(self.sentence[rows])) + 1)
 
 
@@ -124,6 +126,7 @@ def collect(
         found["ids"],
         found["sentence"],
         found["split"],
+        found["special"],
     )
 
 
@@ -140,24 +143,25 @@ def _run(
     layers, width = len(loaded.sites) + 1, loaded.info.width
     file = np.memmap(states, np.float32, "w+", shape=(layers + 1, most, width))
     ids, sentence = np.zeros(most, np.int64), np.zeros(most, np.int64)
+    special = np.zeros(most, np.bool_)
     limit = min(loaded.info.max_tokens or _LONGEST, _LONGEST)
     done = number = 0
     for text in corpus:
         job.report("running the corpus through the model", done, most)
         encoded = tokens.encode(loaded.tokenizer, text, max_tokens=limit)
-        kept = [token.position for token in encoded.tokens if not token.special][: most - done]
-        if len(kept) < _SHORTEST:
+        if sum(not token.special for token in encoded.tokens) < _SHORTEST:
             continue
+        if done + len(encoded.ids) > most:
+            break
         trace = trace_of(loaded, encoded, Job())
-        part = slice(done, done + len(kept))
+        part = slice(done, done + len(encoded.ids))
         for layer, hidden in enumerate(trace.hidden):
-            file[layer, part] = hidden[kept].float().cpu().numpy()
-        ids[part] = trace.ids[kept].cpu().numpy()
+            file[layer, part] = hidden.float().cpu().numpy()
+        ids[part] = trace.ids.cpu().numpy()
         file[layers, part] = file[0, part] if target == "embedding" else _words(trace, ids[part])
         sentence[part] = number
+        special[part] = [token.special for token in encoded.tokens]
         done, number = part.stop, number + 1
-        if done > most - _SHORTEST:
-            break
     if number < len(_SPLIT):
         raise InspectError(
             f"the corpus has {number} sentences" if number else "the corpus has no sentence",
@@ -167,7 +171,13 @@ def _run(
     splits = np.array([split_of(number, seed) for number in range(number)], np.int8)
     file.flush()
     with whole_file(index, force=True) as stream:
-        np.savez(stream, ids=ids[:done], sentence=sentence[:done], split=splits[sentence[:done]])
+        np.savez(
+            stream,
+            ids=ids[:done],
+            sentence=sentence[:done],
+            split=splits[sentence[:done]],
+            special=special[:done],
+        )
 
 
 def _words(trace: Trace, ids: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -19,7 +19,7 @@ _END = re.compile(r"(?<=[.!?…])[\"')\]]*\s+(?=[\"'(\[]?[^\Wa-z_])|(?<=[。！�
 _MARKUP = re.compile(r"[*\"=~^+|-]{4,}|``|\s::\s")
 _CHUNK = 1 << 20
 _SHORTEST = 20
-"""Letters of a piece that counts as a sentence: headings and list marks are none."""
+"""Bytes of letters in a piece that counts as a sentence: headings and list marks are none."""
 
 
 def sentences(corpus: Path | None, field: str | None = None) -> Iterator[str]:
@@ -45,7 +45,8 @@ def split(document: str) -> Iterator[str]:
     """The sentences of a document; a blank line ends one too."""
     for paragraph in re.split(r"\n\s*\n", document):
         for sentence in _END.split(" ".join(paragraph.split())):
-            if sum(letter.isalpha() for letter in sentence) >= _SHORTEST:
+            letters = "".join(filter(str.isalpha, sentence))
+            if len(letters.encode("utf-8", "replace")) >= _SHORTEST:
                 yield sentence.strip()
 
 
@@ -113,7 +114,8 @@ def _pieces(file: TextIO) -> Iterator[str]:
     rest = ""
     while chunk := file.read(_CHUNK):
         rest += chunk
-        cut = max(rest.rfind("\n\n"), rest.rfind(". ") + 1, rest.rfind("。") + 1)
+        ends = (match.end() for match in _END.finditer(rest))
+        cut = max(rest.rfind("\n\n"), *ends, 0)
         if cut > 0:
             yield rest[:cut]
             rest = rest[cut:]

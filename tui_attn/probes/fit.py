@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,32 +15,19 @@ import torch
 from filelock import FileLock, Timeout
 from safetensors.torch import load_file
 
-from tui_attn.answers.identity import (
-    MATCHES,
-    METRICS,
-    IdentityChoices,
-    Metric,
-    ProbeInfo,
-    Rate,
-    Target,
-    Transfer,
-    choose,
-)
+from tui_attn.answers.identity import ProbeInfo, Transfer
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.maps.retrieval import search
 from tui_attn.probes import gradient, ridge, store
-from tui_attn.probes.activations import TEST, TRAIN, Activations, collect
+from tui_attn.probes.activations import TRAIN, Activations, collect
 from tui_attn.probes.corpus import description, sentences
 from tui_attn.probes.gradient import Tensors
 from tui_attn.probes.recipe import Recipe, key
 from tui_attn.probes.store import ModelIdentity, Probe
+from tui_attn.probes.testing import evaluate, transfer
 from tui_attn.progress import Job
 
 if TYPE_CHECKING:
     from tui_attn.model.loading import LoadedModel
-
-_TRANSFER_TOKENS = 1000
-"""Transfer between all pairs of layers is tested on the first so many test tokens."""
 
 
 @dataclass(frozen=True)
@@ -226,64 +212,3 @@ def _unpacked(tensors: Tensors) -> gradient.Progress:
     return gradient.Progress(
         part("best."), tensors["loss"], tensors["rate"], tensors["place"], part("stack.")
     )
-
-
-def evaluate(
-    activations: Activations,
-    layers: tuple[str, ...],
-    target: Target,
-    probe: Probe | None,
-    job: Job,
-) -> list[Rate]:
-    """The rates on the test sentences, each sentence its own candidates, by position and by id.
-
-    A probe is looked up by the metric of its loss, the naive search and the closed form by both.
-    """
-    rates = []
-    metrics: tuple[Metric, ...] = METRICS
-    if probe is not None and probe.info.method != "ridge":
-        metrics = (choose(probe=probe.info.method).metric,)
-    for layer, name in enumerate(layers):
-        job.report("testing on held-out sentences", layer, len(layers))
-        for metric, match in product(metrics, MATCHES):
-            choices = IdentityChoices(
-                target, match=match, metric=metric, probe=probe.info.method if probe else None
-            )
-            found, n = _identified(activations, layer, choices, probe, layer, None)
-            rates.append(Rate(name, choices, found, n, "held-out"))
-    return rates
-
-
-def transfer(activations: Activations, layers: tuple[str, ...], probe: Probe, job: Job) -> Transfer:
-    """Trained at one layer, tested at another, on the first test sentences (paper, figure 2b)."""
-    choices = choose(target=probe.info.target, probe=probe.info.method)
-    rates, n = np.zeros((len(layers), len(layers))), 0
-    for trained_at, tested_at in product(range(len(layers)), repeat=2):
-        job.report("testing between layers", trained_at * len(layers) + tested_at, rates.size)
-        found, n = _identified(activations, tested_at, choices, probe, trained_at, _TRANSFER_TOKENS)
-        rates[trained_at, tested_at] = found / n
-    return Transfer(layers, n, rates, data="held-out")
-
-
-def _identified(
-    activations: Activations,
-    tested_at: int,
-    choices: IdentityChoices,
-    probe: Probe | None,
-    trained_at: int,
-    most: int | None,
-) -> tuple[int, int]:
-    """How many of the test tokens are identified among those of their sentence, and of how many."""
-    found = n = 0
-    for rows in activations.sentences(TEST):
-        states = torch.from_numpy(activations.states[tested_at, rows])
-        if probe is not None:
-            device = next(iter(probe.weights.values())).device
-            states = probe(trained_at, states.to(device)).cpu()
-        labels = torch.from_numpy(activations.ids[rows] if choices.match == "id" else rows)
-        targets = torch.from_numpy(activations.targets[rows])
-        found += int((search(states, labels, targets, labels, choices.metric).rank == 1).sum())
-        n += len(rows)
-        if most is not None and n >= most:
-            break
-    return found, n

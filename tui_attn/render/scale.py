@@ -29,11 +29,13 @@ class Scale:
         low: The least value of the map.
         high: The largest.
         signed: Whether zero sits in the middle.
+        root: Whether the square root is taken; not where equal steps are equal steps.
     """
 
     low: float
     high: float
     signed: bool = False
+    root: bool = True
 
     def positions(self, values: FloatArray) -> FloatArray:
         """Where values lie: 0 … 1, or -1 … 1 when signed; NaN stays NaN."""
@@ -41,8 +43,8 @@ class Scale:
 
         reach = max(abs(self.low), abs(self.high)) if self.signed else self.high
         share = values / reach if reach > 0 else np.zeros_like(values)
-        roots: FloatArray = np.sign(share) * np.sqrt(np.abs(share))
-        return roots.clip(-1.0 if self.signed else 0.0, 1.0)
+        spread: FloatArray = np.sign(share) * np.sqrt(np.abs(share)) if self.root else share
+        return spread.clip(-1.0 if self.signed else 0.0, 1.0)
 
     def levels(self, values: FloatArray, steps: int) -> NDArray[np.uint8]:
         """Levels 0 … steps-1 (the middle one is zero when signed), NO_LEVEL for NaN.
@@ -63,7 +65,7 @@ class Scale:
 
     def legend(self) -> str:
         """The span in words, `-0.31 … 0.62 √`."""
-        return f"{self.low:.2g} … {self.high:.2g} √"
+        return f"{self.low:.2g} … {self.high:.2g}{' √' if self.root else ''}"
 
 
 def shared(scales: list[Scale]) -> Scale:

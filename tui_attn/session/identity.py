@@ -90,19 +90,16 @@ class TokenIdentity:
             found = []
             for state in range(len(trace.hidden)):
                 _check(job)
-                found.append(identify(trace, state, wanted, counted, choices, probe))
+                found.append(identify(trace, state, wanted, choices, probe))
             rank, cosine, nearest, runner_up = (
                 torch.stack([getattr(layer, name) for layer in found], 1).cpu()
                 for name in ("rank", "cosine", "nearest", "runner_up")
             )
-            if choices.candidates == "text":
-                places = counted.cpu()
-                nearest, runner_up = _positions(nearest, places), _positions(runner_up, places)
             mentioned = sorted({*nearest.flatten().tolist(), *runner_up.flatten().tolist()} - {-1})
             return IdentityWindow(
                 tokens=tuple(wanted.tolist()),
                 layers=self.layers,
-                candidates=number_of_candidates(trace, counted, choices),
+                candidates=number_of_candidates(trace, choices),
                 rank=rank.numpy(),
                 cosine=cosine.numpy(),
                 nearest=nearest.numpy(),
@@ -176,7 +173,7 @@ class TokenIdentity:
         identified = n = 0
         for rows in sampled(counted):
             job.check()
-            found = identify(trace, state, rows, counted, choices, probe, trained_at)
+            found = identify(trace, state, rows, choices, probe, trained_at)
             identified += int((found.rank == 1).sum())
             n += len(rows)
         return identified, n
@@ -216,11 +213,6 @@ class TokenIdentity:
             probe = store.find(choices.probe, choices.target, self._identity())
             self._probe = (key, probe.to(self._analysed()[1].hidden[0].device))
         return self._probe[1]
-
-
-def _positions(indices: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Indices into the counted tokens -> positions in the text; -1 stays."""
-    return torch.where(indices >= 0, places[indices], -1)
 
 
 def _check(job: Job | None) -> None:

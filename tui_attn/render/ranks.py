@@ -1,0 +1,46 @@
+"""Ranks and identity rates as colours and cells: the screen and the pictures draw them alike."""
+
+from __future__ import annotations
+
+from tui_attn.answers import FloatArray
+from tui_attn.answers.identity import IdentityWindow
+from tui_attn.render.cells import fit
+from tui_attn.render.grid import number
+from tui_attn.render.scale import Scale
+
+SHARES = Scale(0.0, 1.0, root=False)
+"""Ranks as positions, and rates: 0 is dark, 1 is bright."""
+
+
+def positions(window: IdentityWindow) -> FloatArray:
+    """Where ranks lie: 1 for an identified token, 0 for the last of the candidates, by logarithm.
+
+    Returns:
+        Of the window's shape; NaN where there is no rank.
+    """
+    import numpy as np
+
+    ranks = np.where(window.rank > 0, window.rank, np.nan)
+    last = np.log(max(window.candidates, 2))
+    places: FloatArray = 1 - np.log(ranks) / last
+    return places
+
+
+def cosine_scale(window: IdentityWindow) -> Scale:
+    """What the colours of similarities span: signed where some are negative."""
+    import numpy as np
+
+    known = window.cosine[~np.isnan(window.cosine)]
+    low = float(known.min()) if known.size else 0.0
+    return Scale(low, 1.0, signed=low < 0, root=False)
+
+
+def cell(window: IdentityWindow, row: int, column: int, width: int, *, ascii: bool = False) -> str:
+    """A cell: the cosine where the token is identified, else the token it is taken for."""
+    rank = int(window.rank[row, column])
+    if rank == 0:
+        return fit("NaN" if window.layers[column] != "emb" else "", width, ascii=ascii)
+    if rank == 1:
+        return number(float(window.cosine[row, column])).ljust(width)[:width]
+    name = window.names.get(int(window.nearest[row, column]), "")
+    return fit(name, width, ascii=ascii)
