@@ -23,6 +23,8 @@ PICTURES = {
     "null": ((120, 40), "3 } } } } } ]"),
     "mosaic": ((120, 40), "m"),
     "text": ((100, 30), "} } 2 v right right right right"),
+    "identity": ((100, 40), "4 V l l l l l l j j j j"),
+    "transfer": ((100, 24), "4 V m"),
     "help": ((100, 40), "question_mark"),
 }
 

@@ -19,6 +19,14 @@ from tui_attn.answers import (
     Variant,
     Window,
 )
+from tui_attn.answers.identity import (
+    IdentityChoices,
+    IdentityWindow,
+    ProbeInfo,
+    Rate,
+    Transfer,
+    choose,
+)
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import get
 from tui_attn.progress import Job
@@ -36,6 +44,68 @@ HOSTILE = [
     "a|b",
     "<script>",
 ]
+
+
+class FakeIdentity:
+    """Hidden states that fade with depth: token i is itself up to layer i mod (layers + 2)."""
+
+    def __init__(self, session: FakeSession) -> None:
+        self._session = session
+        self.error: InspectError | None = None
+        self.methods: tuple[str, ...] = ("ridge",)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        return ("emb", *(str(layer) for layer in range(self._session.model.layers)))
+
+    def tokens(self, special: bool) -> tuple[int, ...]:
+        return tuple(t.position for t in self._session.run.tokens if special or not t.special)
+
+    def window(
+        self, rows: tuple[int, int], choices: IdentityChoices, *, job: Job | None = None
+    ) -> IdentityWindow:
+        self._session._wait(job)
+        if self.error is not None:
+            raise self.error
+        tokens, count = self.tokens(choices.special)[slice(*rows)], len(self._session.run.tokens)
+        grid = np.arange(len(self.layers))[None]
+        own = np.array(tokens)[:, None]
+        late = np.maximum(grid - own % (len(self.layers) + 1) - bool(choices.probe), 0)
+        rank = 1 + np.minimum(late * 3, count - 1)
+        other = (own + late) % count
+        return IdentityWindow(
+            tokens,
+            self.layers,
+            count,
+            rank,
+            1 / (1 + 0.3 * grid + 0 * own) - 0.4 * late,
+            other,
+            (other + 1) % count,
+            {t.position: t.text for t in self._session.run.tokens},
+        )
+
+    def rates(self, choices: IdentityChoices, *, job: Job | None = None) -> list[Rate]:
+        rank = self.window((0, 10**6), choices, job=job).rank
+        return [
+            Rate(layer, choices, int((column == 1).sum()), len(rank))
+            for layer, column in zip(self.layers, rank.T, strict=True)
+        ]
+
+    def transfer(self, choices: IdentityChoices, *, job: Job | None = None) -> Transfer:
+        n = len(self.layers)
+        distance = abs(np.arange(n)[:, None] - np.arange(n))
+        return Transfer(self.layers, 20, 1 - distance / n)
+
+    def probes(self) -> list[ProbeInfo]:
+        held_out = tuple(Rate(layer, choose(probe="ridge"), 9, 10, "held-out") for layer in "01")
+        moved = Transfer(("emb", "0"), 10, np.eye(2), "held-out")
+        recipe = {"corpus": "a.txt", "key": "k"}
+        return [
+            ProbeInfo(
+                m, "embedding", "m", None, "float32", "", 9, recipe, f"{m}.x", held_out, moved
+            )
+            for m in self.methods
+        ]
 
 
 class FakeSession:
@@ -66,6 +136,7 @@ class FakeSession:
             causal,
             512,
         )
+        self.identity = FakeIdentity(self)
         self.gate = threading.Event()
         self.gate.set()
         self.windows = 0

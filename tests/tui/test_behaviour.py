@@ -325,7 +325,7 @@ async def test_a_text_that_is_stopped_leaves_the_old_map_alive(start) -> None:
 async def test_maps_side_by_side_show_the_same_cells(start, moves: str) -> None:
     async with start(FakeSession(length=90), (200, 50)) as pilot:
         screen = main(pilot)
-        first, second = (view.body for view in screen._maps)
+        first, second = (view.body for view in screen.stage.maps)
         for key in filter(None, moves.split(",")):
             await pilot.press(key)
         await pilot.press("s")

@@ -63,7 +63,7 @@ async def test_heads_and_layers(start) -> None:
             seen.append((screen.state.layer, screen.state.head))
             window = screen.grid.window
             assert (window.layer, window.head) == seen[-1]
-            assert f"L{seen[-1][0]} H{seen[-1][1]}" in screen._maps[0].title.text
+            assert f"L{seen[-1][0]} H{seen[-1][1]}" in screen.stage.maps[0].title.text
         assert seen == [(0, 1), (0, 2), (1, 2), (1, 1), (0, 1), (0, 1)]
 
 
@@ -106,7 +106,7 @@ async def test_split_shares_cursor_and_scale(start) -> None:
         screen = main(pilot)
         await pilot.press("s")
         await settle(pilot)
-        first, second = (view.body for view in screen._maps)
+        first, second = (view.body for view in screen.stage.maps)
         assert (first.window.map, second.window.map) == ("attention", "effective")
         assert first.scale == second.scale
         assert second.display
@@ -121,7 +121,7 @@ async def test_split_shares_cursor_and_scale(start) -> None:
         await settle(pilot)
         assert (first.window.map, second.window.map) == ("effective", "attention")
         await pilot.press("s")
-        assert not screen._maps[1].display
+        assert not screen.stage.maps[1].display
 
 
 async def test_mosaic_opens_a_head(start) -> None:
@@ -150,7 +150,7 @@ async def test_zoom_walks_from_numbers_to_the_whole_map(start) -> None:
             await settle(pilot)
             zooms.append(screen.grid.zoom)
         assert zooms == ["blocks", "half", "fit", "fit"]
-        assert "pooled" in screen._maps[0].title.text
+        assert "pooled" in screen.stage.maps[0].title.text
         await pilot.press("+", "+", "+")
         await settle(pilot)
         assert screen.grid.zoom == "numbers"
@@ -161,7 +161,7 @@ async def test_text_view_by_row_then_by_column(start) -> None:
         screen = main(pilot)
         await pilot.press("v")
         await settle(pilot)
-        sentence = screen._reading.body
+        sentence = screen.stage.reading.body
         assert sentence.display
         await pilot.press("right", "right")
         await settle(pilot)
@@ -372,7 +372,7 @@ async def test_variants_go_round(start) -> None:
             await pilot.press("V")
             await settle(pilot)
             seen.append(screen.state.variant)
-            assert f"({seen[-1]})" in screen._maps[0].title.text
+            assert f"({seen[-1]})" in screen.stage.maps[0].title.text
         assert seen == ["no-bias", "sum-one", "output"]
 
 

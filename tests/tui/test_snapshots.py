@@ -22,6 +22,10 @@ SMALL, LARGE = (80, 24), (200, 50)
         (LARGE, "3,-"),
         (SMALL, "question_mark"),
         (SMALL, "e"),
+        (SMALL, "4"),
+        (LARGE, "4,V,j,l"),
+        (SMALL, "4,V,m"),
+        (SMALL, "4,i,j"),
     ],
     ids=[
         "main-80",
@@ -32,6 +36,10 @@ SMALL, LARGE = (80, 24), (200, 50)
         "blocks-200",
         "help",
         "export",
+        "identity-80",
+        "identity-200",
+        "transfer",
+        "choices",
     ],
 )
 def test_screens(snap_compare, size: tuple[int, int], keys: str) -> None:

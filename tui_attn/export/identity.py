@@ -23,7 +23,7 @@ from tui_attn.export.tables import Row, Table
 from tui_attn.maps import get
 from tui_attn.progress import Job
 from tui_attn.render import ranks
-from tui_attn.render.cells import visible
+from tui_attn.render.cells import fit, visible
 from tui_attn.selection import Span
 
 IDENTITY_COLUMNS = ("layer", "token", "token_text", "rank", "cosine", "nearest", "nearest_text")
@@ -230,7 +230,7 @@ def _map_figure(session: Inspector, request: ExportRequest, picked: _Picked, job
     window = _window(session, request, picked.rows, job)
     labels = [visible(token.text) for token in session.run.tokens]
     texts = [
-        [ranks.cell(window, row, column, _NAME_WIDTH).strip() for column in picked.layers]
+        [fit(ranks.cell(window, row, column), _NAME_WIDTH).strip() for column in picked.layers]
         for row in range(len(window.tokens))
     ]
     values = ranks.positions(window)[:, picked.layers]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tui_attn.answers import FloatArray
 from tui_attn.answers.identity import IdentityWindow
-from tui_attn.render.cells import fit
 from tui_attn.render.grid import number
 from tui_attn.render.scale import Scale
 
@@ -35,12 +34,11 @@ def cosine_scale(window: IdentityWindow) -> Scale:
     return Scale(low, 1.0, signed=low < 0, root=False)
 
 
-def cell(window: IdentityWindow, row: int, column: int, width: int, *, ascii: bool = False) -> str:
-    """A cell: the cosine where the token is identified, else the token it is taken for."""
+def cell(window: IdentityWindow, row: int, column: int) -> str:
+    """What a cell says: the cosine where the token is identified, else what it is taken for."""
     rank = int(window.rank[row, column])
     if rank == 0:
-        return fit("NaN" if window.layers[column] != "emb" else "", width, ascii=ascii)
+        return "" if window.layers[column] == "emb" else "NaN"  # nothing lies below `emb`
     if rank == 1:
-        return number(float(window.cosine[row, column])).ljust(width)[:width]
-    name = window.names.get(int(window.nearest[row, column]), "")
-    return fit(name, width, ascii=ascii)
+        return number(float(window.cosine[row, column]))
+    return window.names.get(int(window.nearest[row, column]), "")

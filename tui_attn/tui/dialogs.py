@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from tui_attn.answers import VARIANTS, Inspector, ModelRequest
+from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.export import FORMATS, ExportRequest, check_places, format_of
-from tui_attn.maps import MAPS
+from tui_attn.maps import MAPS, get
 from tui_attn.render.cells import visible
 from tui_attn.selection import Selection, Span, parse
 from tui_attn.tui import state
 from tui_attn.tui.requests import ExportRequested
+from tui_attn.tui.screens.choices import Choice, Choices
 from tui_attn.tui.screens.forms import EditText, Field, Form
 from tui_attn.tui.screens.pages import ErrorPage, Help
 
@@ -27,6 +28,9 @@ def goto(screen: MainScreen) -> None:
 
     def submit(values: dict[str, str]) -> None:
         wanted, model, grid = parse(values["where"]), _session(screen).model, screen.grid
+        if screen.identity.seen:
+            _goto_layer(screen, wanted)
+            return
         now = screen.state
         layer = _first(wanted.layers, model.layers, "layer", now.layer)
         head = _first(wanted.heads, model.heads, "head", now.head)
@@ -36,6 +40,34 @@ def goto(screen: MainScreen) -> None:
         grid.move_to(query, key)
 
     screen.app.push_screen(Form("Go to", [Field("where", "", "L5H3 q=12 k=3")], submit))
+
+
+def _goto_layer(screen: MainScreen, wanted: Selection) -> None:
+    layers = len(_session(screen).identity.layers) - 1
+    row, column = screen.identity.grid.cursor
+    if wanted.layers.names_emb:
+        column = 0
+    else:
+        column = 1 + _first(wanted.layers, layers, "layer", column - 1)
+    screen.identity.grid.move_to(row, column)
+    if not wanted.queries.everything:
+        count = len(_session(screen).run.tokens)
+        screen.identity.go_to_token(wanted.queries.resolve(count, "query")[0])
+
+
+def choices(screen: MainScreen) -> None:
+    """Choose what changes the numbers of what is shown."""
+    if screen.identity.seen:
+        screen.app.push_screen(Choices("Token identity", screen.identity.options))
+        return
+
+    def lines() -> list[Choice]:
+        def take(value: str) -> None:
+            screen.choose_variant(cast("Variant", value))
+
+        return [Choice("variant", screen.state.variant, VARIANTS, take)]
+
+    screen.app.push_screen(Choices("Effective and null attention", lines))
 
 
 def _first(span: Span, count: int, what: str, now: int) -> int:
@@ -62,12 +94,18 @@ def find_again(screen: MainScreen, step: int) -> None:
 
 def _find_from(screen: MainScreen, step: int) -> None:
     needle, (query, key) = screen.state.needle, screen.grid.cursor
+    labels = screen.labels
+    if screen.identity.seen:
+        labels, query = screen.token_labels, screen.identity.token
     if not needle:
         raise InspectError("there is nothing to find", "give a part of a token", ExitCode.USAGE)
-    hit = state.find(screen.labels, needle, query, step)
+    hit = state.find(labels, needle, query, step)
     if hit is None:
         raise InspectError(f"no token contains {visible(needle)}", "find another", ExitCode.USAGE)
-    screen.grid.move_to(hit, key)
+    if screen.identity.seen:
+        screen.identity.go_to_token(hit)
+    else:
+        screen.grid.move_to(hit, key)
 
 
 def edit_text(screen: MainScreen) -> None:
@@ -100,39 +138,69 @@ def export(screen: MainScreen) -> None:
     if screen.session is None:
         screen.notify("no model is open", markup=False)
         return
+    if screen.identity.seen:
+        _export_identity(screen)
+        return
     now = screen.state
     selection = Selection(Span(str(now.layer)), Span(str(now.head)))
     fields = [
         Field("map", now.map, ", ".join(MAPS)),
         Field("select", str(selection), "L5H3 q=12 k=0:20; empty: everything"),
         Field("variant", now.variant, ", ".join(VARIANTS)),
-        Field("file", f"{now.map}-L{now.layer}H{now.head}.csv", " ".join(FORMATS)),
+        *_file_fields(f"{now.map}-L{now.layer}H{now.head}.csv"),
+    ]
+
+    def submit(values: dict[str, str]) -> None:
+        if values["variant"] not in VARIANTS:
+            raise InspectError(
+                "there is no such variant", f"choose one of {', '.join(VARIANTS)}", ExitCode.USAGE
+            )
+        request = ExportRequest(
+            values["map"].strip(), parse(values["select"]), variant=values["variant"]
+        )
+        screen.ask_export(_export_of(values, request))
+
+    screen.app.push_screen(Form("Export", fields, submit))
+
+
+def _export_identity(screen: MainScreen) -> None:
+    now = screen.identity.choices
+    summaries = get("identity").summaries
+    shown = "transfer" if screen.state.view == "transfer" else ""
+    fields = [
+        Field("summary", shown, f"{' or '.join(summaries)}; empty: the map"),
+        Field("select", "", "L5 q=0:20; empty: everything"),
+        *_file_fields(f"identity-{shown or now.method.rpartition('/')[2]}.csv"),
+    ]
+
+    def submit(values: dict[str, str]) -> None:
+        request = ExportRequest(
+            "identity",
+            parse(values["select"]),
+            summary=values["summary"].strip() or None,
+            identity=now,
+        )
+        screen.ask_export(_export_of(values, request))
+
+    screen.app.push_screen(Form(f"Export token identity: {now}", fields, submit))
+
+
+def _file_fields(name: str) -> list[Field]:
+    return [
+        Field("file", name, " ".join(FORMATS)),
         Field("replace", "no", "yes replaces a file that exists"),
     ]
-    screen.app.push_screen(
-        Form("Export", fields, lambda values: screen.ask_export(_export_of(values)))
-    )
 
 
-def _export_of(values: dict[str, str]) -> ExportRequested:
+def _export_of(values: dict[str, str], request: ExportRequest) -> ExportRequested:
     path = Path(values["file"]).expanduser()
-    if values["variant"] not in VARIANTS:
-        raise InspectError(
-            "there is no such variant", f"choose one of {', '.join(VARIANTS)}", ExitCode.USAGE
-        )
     form, force = format_of(path), values["replace"].strip().lower() in ("y", "yes")
     try:
         check_places(path, form, force=force)
     except InspectError as error:
         hint = "write yes under replace to replace it, or give another file"
         raise InspectError(error.title, hint, error.code) from error
-    request = ExportRequest(
-        values["map"].strip(),
-        parse(values["select"]),
-        form,
-        values["variant"],
-    )
-    return ExportRequested(request, path, force)
+    return ExportRequested(replace(request, format=form), path, force)
 
 
 def show_help(screen: MainScreen) -> None:

@@ -18,6 +18,7 @@ class Action:
         help: What it does.
         group: Heading in the help.
         footer: Its short name in the footer, empty to stay out of it.
+        depth: Its short name in the footer where hidden states are shown.
     """
 
     call: str
@@ -26,6 +27,7 @@ class Action:
     help: str
     group: str
     footer: str = ""
+    depth: str = ""
 
 
 ACTIONS = (
@@ -47,19 +49,49 @@ ACTIONS = (
     Action("head(-1)", "left_square_bracket", "[", "previous head", "Heads"),
     Action("head(1)", "right_square_bracket", "]", "next head", "Heads", "head"),
     Action("layer(-1)", "left_curly_bracket", "{", "previous layer", "Heads"),
-    Action("layer(1)", "right_curly_bracket", "}", "next layer", "Heads", "layer"),
+    Action("layer(1)", "right_curly_bracket", "}", "next layer", "Heads", "layer", "layer"),
     Action("statistic", "full_stop", ".", "next statistic in the panes", "Heads"),
     Action("sort", "comma", ",", "sort the heads by the statistic, and back", "Heads"),
-    Action("mosaic", "m", "m", "all heads at once, and back", "Heads"),
+    Action(
+        "mosaic",
+        "m",
+        "m",
+        "all heads at once, and back; for token identity all layers against all",
+        "Heads",
+        depth="transfer",
+    ),
     *(
         Action(f"map({number})", str(number), str(number), f"map {number}", "Maps")
         for number in range(1, 10)
     ),
-    Action("flip", "space", "space", "flip raw ↔ effective", "Maps", "raw↔eff"),
+    Action(
+        "flip",
+        "space",
+        "space",
+        "flip raw ↔ effective; for token identity rank ↔ similarity",
+        "Maps",
+        "raw↔eff",
+        "rank↔cosine",
+    ),
     Action(
         "split", "s", "s", "a second map beside, with one cursor and one scale", "Maps", "split"
     ),
-    Action("variant", "V,shift+v", "V", "next variant of effective attention", "Maps"),
+    Action(
+        "variant",
+        "V,shift+v",
+        "V",
+        "next variant of effective attention, next method of token identity",
+        "Maps",
+        depth="method",
+    ),
+    Action(
+        "choices",
+        "i",
+        "i",
+        "the choices that change the numbers of this map",
+        "Maps",
+        depth="choices",
+    ),
     Action("zoom(1)", "plus,equals_sign", "+", "nearer", "Look"),
     Action("zoom(-1)", "minus", "-", "farther, down to the whole map", "Look"),
     Action(
@@ -71,17 +103,17 @@ ACTIONS = (
         "without_special", "x", "x", "special tokens and the sink out of the colour scale", "Look"
     ),
     Action("colours", "c", "c", "next colour map", "Look"),
-    Action("goto", "colon", ":", "go to, for example L5H3 q=12 k=3", "Find", "go to"),
+    Action("goto", "colon", ":", "go to, for example L5H3 q=12 k=3", "Find", "go to", "go to"),
     Action("find", "slash", "/", "find a token", "Find"),
     Action("find_again(1)", "n", "n", "next hit", "Find"),
     Action("find_again(-1)", "N,shift+n", "N", "previous hit", "Find"),
-    Action("edit_text", "t", "t", "edit the text and run it", "Do", "text"),
+    Action("edit_text", "t", "t", "edit the text and run it", "Do", "text", "text"),
     Action("open_model", "o", "o", "open another model", "Do"),
-    Action("export", "e", "e", "export what is shown", "Do", "export"),
+    Action("export", "e", "e", "export what is shown", "Do", "export", "export"),
     Action("copy_row", "y", "y", "copy the row to the terminal's clipboard", "Do"),
     Action("cancel", "escape", "esc", "stop what is running, or close what is open", "Do"),
     Action("command_palette", "ctrl+p", "ctrl+p", "command palette", "Do"),
-    Action("help", "question_mark,f1", "?", "this help", "Do", "help"),
+    Action("help", "question_mark,f1", "?", "this help", "Do", "help", "help"),
     Action("quit", "q", "q", "quit", "Do"),
 )
 

@@ -10,7 +10,7 @@ from tui_attn.answers import HeadSummary, Token, Unit, Variant
 from tui_attn.render.cells import visible
 
 LabelMode = Literal["readable", "raw", "ids"]
-View = Literal["grid", "mosaic", "text"]
+View = Literal["grid", "mosaic", "text", "identity", "transfer"]
 
 LABEL_MODES: tuple[LabelMode, ...] = ("readable", "raw", "ids")
 
@@ -48,7 +48,7 @@ class ViewState:
     beside: str = "effective"
     split: bool = False
     view: View = "grid"
-    along: Literal["query", "key"] = "query"
+    along: Literal["query", "key", "layer"] = "query"
     variant: Variant = "output"
     unit: Unit = "token"
     labels: LabelMode = "readable"

@@ -154,17 +154,23 @@ def _head_entry(
     return lines
 
 
-def footer(width: int) -> Text:
-    """The footer: at most eight keys, as many as fit."""
+def footer(width: int, depth: bool) -> Text:
+    """The footer: at most eight keys, as many as fit.
+
+    Args:
+        width: Cells.
+        depth: Whether hidden states are shown, not heads.
+    """
     line = Text()
     for action in ACTIONS:
-        if not action.footer:
+        name = action.depth if depth else action.footer
+        if not name:
             continue
-        part = f" {action.shown} {action.footer} "
+        part = f" {action.shown} {name} "
         if len(line.plain) + len(part) > width:
             break
         line.append(f" {action.shown}", style=_STRONG)
-        line.append(f" {action.footer} ", style=_QUIET)
+        line.append(f" {name} ", style=_QUIET)
     return line
 
 

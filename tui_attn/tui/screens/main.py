@@ -13,18 +13,18 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Static
 
-from tui_attn.answers import VARIANTS, Cell, HeadSummary, Inspector, ModelRequest
+from tui_attn.answers import VARIANTS, Cell, HeadSummary, Inspector, ModelRequest, Variant
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import MAPS, get
 from tui_attn.progress import Job
 from tui_attn.render.cells import visible
-from tui_attn.render.grid import ZOOMS, Look
+from tui_attn.render.grid import Look
 from tui_attn.render.palette import COLOUR_MAPS
 from tui_attn.tui import texts
+from tui_attn.tui.identity import IdentityPart
 from tui_attn.tui.jobs import Done, Lane, Progressed
 from tui_attn.tui.keys import bindings
 from tui_attn.tui.requests import (
@@ -39,16 +39,17 @@ from tui_attn.tui.requests import (
     compute_heads,
     compute_map,
 )
-from tui_attn.tui.state import LABEL_MODES, STATISTICS, ViewState, unit_labels
+from tui_attn.tui.stage import Stage
+from tui_attn.tui.state import LABEL_MODES, STATISTICS, View, ViewState, unit_labels
 from tui_attn.tui.widgets.grid import AttentionGrid
+from tui_attn.tui.widgets.layers import LayerGrid
 from tui_attn.tui.widgets.lines import Line
 from tui_attn.tui.widgets.loading import Loading
 from tui_attn.tui.widgets.mosaic import Mosaic
 from tui_attn.tui.widgets.panes import Pane
 from tui_attn.tui.widgets.sentence import Sentence
-from tui_attn.tui.widgets.titled import Titled
 
-_CELL_MAPS = [name for name, spec in MAPS.items() if spec.window is not None]
+_MAPS = [name for name, spec in MAPS.items() if spec.scale != "table"]
 _CLIPBOARD_LIMIT = 70_000
 
 
@@ -79,14 +80,13 @@ class MainScreen(Screen[None]):
         self.summaries: dict[int, list[HeadSummary]] = {}
         self.cell: Cell | None = None
         self.labels: list[str] = []
-        self._maps = [Titled(AttentionGrid(look), id=name) for name in ("first", "second")]
-        self._wall = Titled(Mosaic(look), id="mosaic")
-        self._reading = Titled(Sentence(look), id="sentence")
+        self.stage = Stage(look)
         self._opening = Lane(self, "open", self._open, self._unexpected)
         self._mapping = Lane(self, "map", self._with_session(compute_map), self._unexpected)
         self._detailing = Lane(self, "detail", self._with_session(compute_detail), self._unexpected)
         self._heading = Lane(self, "heads", self._with_session(compute_heads), self._unexpected)
         self._exporting = Lane(self, "export", self._with_session(compute_export), self._unexpected)
+        self.identity = IdentityPart(self, self._with_session, self._unexpected)
         self._started = time.monotonic()
 
     def compose(self) -> ComposeResult:
@@ -96,9 +96,7 @@ class MainScreen(Screen[None]):
             yield Pane(id="layers")
             yield Pane(id="heads")
             yield Loading(id="loading", ascii=self.look.ascii)
-            yield from self._maps
-            yield self._wall
-            yield self._reading
+            yield self.stage
         yield Static("", id="too-small", markup=False)
         yield Line(id="detail")
         yield Line(id="footer")
@@ -116,18 +114,21 @@ class MainScreen(Screen[None]):
     # --- parts -----------------------------------------------------------------------------------
 
     @property
-    def _shown_maps(self) -> list[Titled[AttentionGrid]]:
-        return self._maps if self.state.split else self._maps[:1]
-
-    @property
     def grid(self) -> AttentionGrid:
         """The first grid; the second follows its cursor."""
-        return self._maps[0].body
+        return self.stage.grid
+
+    @property
+    def token_labels(self) -> list[str]:
+        """The tokens' names, whatever the unit of the grid is."""
+        tokens = self.session.run.tokens if self.session else ()
+        return unit_labels(tokens, "token", self.state.labels)
 
     @property
     def lanes(self) -> list[Lane[Any, Any]]:
         """Everything that may be running."""
-        return [self._opening, self._mapping, self._detailing, self._heading, self._exporting]
+        own = [self._opening, self._mapping, self._detailing, self._heading, self._exporting]
+        return [*own, *self.identity.lanes]
 
     # --- the session -----------------------------------------------------------------------------
 
@@ -172,16 +173,14 @@ class MainScreen(Screen[None]):
         state.head = min(state.head, model.heads - 1)
         state.head_order = list(range(model.heads))
         self.query_one(Loading).end()
-        self._wall.body.start(model.layers, model.heads, (state.layer, state.head))
-        self._wall.title.show(
-            " All heads · raw attention", "columns heads, rows layers; enter opens "
-        )
+        self.stage.start(model, state)
+        self.identity.opened()
         self._relabel()
         self._show_view()
         self._show_panes()
         self._show_lines()
         if self.focused is None:
-            self._main_widget.focus()
+            self.stage.main(state).focus()
 
     # --- answers ---------------------------------------------------------------------------------
 
@@ -197,6 +196,8 @@ class MainScreen(Screen[None]):
     def _done(self, message: Done) -> None:
         lane, request, answer = message.lane, message.request, message.answer
         lane.finished()
+        if self.identity.done(message):
+            return
         if message.cancelled:
             if lane is self._opening and not lane.busy:
                 self._stopped()
@@ -225,7 +226,7 @@ class MainScreen(Screen[None]):
             retry = lambda: self.ask_open(request)  # noqa: E731
             self._not_opened()
         elif isinstance(request, ExportRequested):
-            self._show_detail()
+            self.show_detail()
         elif not self._is_current(request):
             return
         self._dialogs.show_error(self, error, self._log_path, retry)
@@ -245,7 +246,7 @@ class MainScreen(Screen[None]):
     # --- asking ----------------------------------------------------------------------------------
 
     @property
-    def _ready_to_ask(self) -> bool:
+    def ready(self) -> bool:
         """Whether there is a text, and not another one on its way."""
         return self.session is not None and not self._opening.busy and self.grid.length > 0
 
@@ -267,7 +268,7 @@ class MainScreen(Screen[None]):
 
     @on(AttentionGrid.NeedWindow)
     def _ask_map(self) -> None:
-        if self._ready_to_ask:
+        if self.ready:
             self._mapping.ask(self._map_request(), supersede=True)
 
     def _detail_request(self) -> DetailRequest:
@@ -282,12 +283,12 @@ class MainScreen(Screen[None]):
         )
 
     def _ask_cell(self) -> None:
-        if self._ready_to_ask:
+        if self.ready:
             self._detailing.ask(self._detail_request())
 
     def _ask_heads(self) -> None:
         """Statistics of the layer on the screen first, then of the others, one by one."""
-        if self.session is None or not self._ready_to_ask:
+        if self.session is None or not self.ready:
             return
         layers = [self.state.layer, *range(self.session.model.layers)]
         missing = [layer for layer in layers if layer not in self.summaries]
@@ -304,33 +305,19 @@ class MainScreen(Screen[None]):
         # Older rows and columns are cells all the same; anything else is about something else.
         if replace(self._map_request(), rows=request.rows, columns=request.columns) != request:
             return
-        for number, (view, name) in enumerate(zip(self._shown_maps, state.maps, strict=True)):
-            if answer.pictures:
-                view.body.show_overview(answer.pictures[number], answer.scale)
-            else:
-                view.body.show(answer.windows[number], answer.scale)
-            note = " sampled" if answer.sampled_rows else ""
-            left_out = " without special" if state.without_special else ""
-            spec = get(name)
-            variant = f" ({state.variant})" if spec.has_variants else ""
-            caption = view.body.caption
-            where = f" {spec.title}{variant} · L{state.layer} H{state.head}"
-            scale = f"{answer.scale.legend()}{left_out}{note} "
-            view.title.show(where + (f" · {caption}" if caption else ""), scale)
-            if view is self._maps[0]:
-                self._reading.title.show(where, scale)
+        self.stage.show_map(answer, state)
         self._show_sentence()
         self._ask_cell()
 
     def _show_cell(self, request: DetailRequest, cell: Cell) -> None:
         if request == self._detail_request():
             self.cell = cell
-            self._show_detail()
+            self.show_detail()
 
     def _show_heads(self, request: HeadsRequest, summaries: list[HeadSummary]) -> None:
         if request.variant == self.state.variant:
             self.summaries[request.layer] = summaries
-            self._wall.body.add(summaries)
+            self.stage.wall.body.add(summaries)
             self._show_panes()
             self._show_lines()
         self._ask_heads()
@@ -369,31 +356,24 @@ class MainScreen(Screen[None]):
             session.model if session else None, session.run if session else None, error
         )
         self.query_one("#status", Line).show(*status)
-        self.query_one("#footer", Line).show(texts.footer(self.size.width))
-        self._show_detail()
+        self.query_one("#footer", Line).show(texts.footer(self.size.width, self.identity.seen))
+        self.show_detail()
 
-    def _show_detail(self) -> None:
+    def show_detail(self) -> None:
+        """Say what is under the cursor."""
         line = self.query_one("#detail", Line)
         if self.session is None:
             line.show("")
+            return
+        if self.identity.seen:
+            line.show(*self.identity.detail())
             return
         told = texts.identifiability(self.cell, self.size.width) if self.cell else ""
         line.show(*texts.detail(self.labels, self.grid.cursor, self.cell, told))
 
     def _show_sentence(self) -> None:
-        if self.state.view != "text":
-            return
-        grid, sentence = self.grid, self._reading.body
-        query, key = grid.cursor
-        window = grid.window
-        values: dict[int, float] = {}
-        if window is not None and self.state.along == "query":
-            values = dict(grid.row_values())
-        elif window is not None and window.columns[0] <= key < window.columns[1]:
-            column = window.values[:, key - window.columns[0]].tolist()
-            values = {window.rows[0] + row: value for row, value in enumerate(column)}
-        cursor = query if self.state.along == "query" else key
-        sentence.show(values, grid.scale, cursor)
+        self.stage.show_sentence(self.state)
+        self.identity.show_sentence()
 
     def _relabel(self) -> None:
         """Other labels or units: the same map under other names."""
@@ -401,19 +381,18 @@ class MainScreen(Screen[None]):
             return
         tokens = self.session.run.tokens
         self.labels = unit_labels(tokens, self.state.unit, self.state.labels)
-        for view in self._maps:
-            view.body.set_axes(self.labels)
-        along = 0 if self.state.along == "query" else 1
-        self._reading.body.set_labels(self.labels, self.grid.cursor[along])
+        self.stage.set_labels(self.labels, self.state)
+        self.identity.relabel()
         self._changed()
 
     def _changed(self) -> None:
         """Another head, map or variant: ask for everything that shows it."""
         self.cell = None
         self._ask_map()
+        self.identity.ask()
         self._ask_heads()
         self._show_panes()
-        self._show_detail()
+        self.show_detail()
 
     def _show_view(self) -> None:
         """Show the widgets of the current view, as far as there is room for them."""
@@ -425,29 +404,18 @@ class MainScreen(Screen[None]):
         message.display = tiny
         message.update(f"{wide}x{high} is too small: 80x24 shows everything")
         self.query_one("#body").display = not tiny
-        crowded = self.state.split and view == "grid" and wide < 110
+        crowded = (self.state.split and view == "grid" and wide < 110) or self.identity.seen
         self.query_one("#layers").display = wide >= 64 and not crowded
         self.query_one("#heads").display = wide >= 52 and not crowded
         self.query_one(Loading).display = loading
-        self._maps[0].display = ready and view == "grid"
-        self._maps[1].display = ready and view == "grid" and self.state.split
-        self._wall.display = ready and view == "mosaic"
-        self._reading.display = ready and view == "text"
+        self.stage.show(self.state, ready)
         self.query_one("#detail").display = high >= 10
         self.query_one("#footer").display = high >= 12
-
-    @property
-    def _main_widget(self) -> Widget:
-        view = self.state.view
-        if view == "mosaic":
-            return self._wall.body
-        return self._reading.body if view == "text" else self.grid
 
     @on(AttentionGrid.Resized)
     def _align(self) -> None:
         """Maps side by side show the same cells."""
-        if self.state.split:
-            self._maps[1].body.follow(self.grid)
+        self.stage.align(self.state)
 
     def on_resize(self) -> None:
         """Panes drop away where there is no room for them."""
@@ -462,7 +430,7 @@ class MainScreen(Screen[None]):
         focused = self.focused
         if isinstance(focused, Pane):
             focused.move(down or right)
-        elif isinstance(focused, Mosaic | Sentence):
+        elif isinstance(focused, Mosaic | Sentence | LayerGrid):
             focused.move(down, right)
         else:
             self.grid.move(down, right)
@@ -472,7 +440,7 @@ class MainScreen(Screen[None]):
         focused = self.focused
         if isinstance(focused, Pane):
             focused.move(screens * focused.page_size)
-        elif isinstance(focused, Mosaic | Sentence):
+        elif isinstance(focused, Mosaic | Sentence | LayerGrid):
             focused.move(screens * focused.page_size, 0)
         else:
             self.grid.page(screens, 0)
@@ -490,18 +458,28 @@ class MainScreen(Screen[None]):
 
     @on(AttentionGrid.CursorMoved)
     def _cursor_moved(self, message: AttentionGrid.CursorMoved) -> None:
-        for view in self._shown_maps:
-            if view.body is not message.sender:
-                view.body.follow(message.sender)
-        self._show_detail()
+        self.stage.follow(message.sender, self.state)
+        self.show_detail()
         self._show_sentence()
         self._ask_cell()
 
     @on(Sentence.Moved)
     def _sentence_moved(self) -> None:
         query, key = self.grid.cursor
-        token = self._reading.body.cursor
-        self.grid.move_to(*((token, key) if self.state.along == "query" else (query, token)))
+        token = self.stage.reading.body.cursor
+        if self.state.along == "layer":
+            self.identity.go_to_token(token)
+        else:
+            self.grid.move_to(*((token, key) if self.state.along == "query" else (query, token)))
+
+    @on(LayerGrid.NeedRows)
+    def _need_rows(self) -> None:
+        self.identity.ask_rows()
+
+    @on(LayerGrid.CursorMoved)
+    def _layers_moved(self) -> None:
+        self.show_detail()
+        self.identity.show_sentence()
 
     @on(Pane.Chosen)
     def _pane_chosen(self, message: Pane.Chosen) -> None:
@@ -520,6 +498,9 @@ class MainScreen(Screen[None]):
 
     def action_head(self, step: int) -> None:
         """Previous or next head, in the order of the pane."""
+        if self.identity.seen:
+            self.notify("hidden states have no heads; 1 shows attention", markup=False)
+            return
         order = self.state.head_order
         if order:
             place = order.index(self.state.head) + step
@@ -527,7 +508,9 @@ class MainScreen(Screen[None]):
 
     def action_layer(self, step: int) -> None:
         """Previous or next layer."""
-        if self.session is not None:
+        if self.identity.seen:
+            self.identity.move_layer(step)
+        elif self.session is not None:
             last = self.session.model.layers - 1
             self.go(min(max(self.state.layer + step, 0), last), self.state.head)
 
@@ -535,14 +518,25 @@ class MainScreen(Screen[None]):
 
     def action_map(self, number: int) -> None:
         """Choose a map by its number."""
-        if number > len(_CELL_MAPS):
-            self.notify(f"there are {len(_CELL_MAPS)} maps", markup=False)
+        if number > len(_MAPS):
+            self.notify(f"there are {len(_MAPS)} maps", markup=False)
             return
-        self.state.map = _CELL_MAPS[number - 1]
+        name = _MAPS[number - 1]
+        if get(name).axes == "token x layer":
+            self._switch("identity")
+            self.identity.enter()
+        else:
+            self.state.map = name
+            if self.identity.seen:
+                self.state.along = "query"
+                self._switch("grid")
         self._changed()
 
     def action_flip(self) -> None:
-        """Raw to effective and back."""
+        """Raw to effective and back; where hidden states are shown, rank to similarity."""
+        if self.identity.seen:
+            self.identity.flip()
+            return
         self.state.map = "attention" if self.state.map == "effective" else "effective"
         if self.state.split:
             self.state.beside = "attention" if self.state.map == "effective" else "effective"
@@ -550,32 +544,43 @@ class MainScreen(Screen[None]):
 
     def action_split(self) -> None:
         """A second map beside the first."""
+        if self.identity.seen:
+            self.notify("token identity stands alone; 1 shows attention", markup=False)
+            return
         state = self.state
         state.split = not state.split
         state.beside = "attention" if state.map == "effective" else "effective"
         state.view = "grid"
         self._show_view()
-        second = self._maps[1].body
-        second.zoom = self.grid.zoom
-        second.look = self.grid.look
-        second.set_axes(self.labels)
+        self.stage.start_split(self.labels)
         self._changed()
 
     def action_variant(self) -> None:
-        """Next variant of effective attention."""
-        state = self.state
-        state.variant = VARIANTS[(VARIANTS.index(state.variant) + 1) % len(VARIANTS)]
+        """Next variant of effective attention, or next method of token identity."""
+        if self.identity.seen:
+            self.identity.next_method()
+            return
+        place = VARIANTS.index(self.state.variant) + 1
+        self.choose_variant(VARIANTS[place % len(VARIANTS)])
+
+    def choose_variant(self, variant: Variant) -> None:
+        """Another variant of effective attention."""
+        self.state.variant = variant
         self.summaries.clear()
-        self.notify(f"variant {state.variant}", markup=False)
+        self.notify(f"variant {variant}", markup=False)
         self._changed()
+
+    def action_choices(self) -> None:
+        """The choices that change the numbers of what is shown."""
+        if self.session is not None:
+            self._dialogs.choices(self)
 
     def action_zoom(self, step: int) -> None:
         """Nearer or farther."""
-        place = ZOOMS.index(self.grid.zoom) + step
-        zoom = ZOOMS[min(max(place, 0), len(ZOOMS) - 1)]
-        for view in self._maps:
-            view.body.clear()
-            view.body.set_zoom(zoom)
+        if self.identity.seen:
+            self.identity.zoom(step)
+            return
+        self.stage.zoom(step)
         self._align()
         self._ask_map()
 
@@ -591,36 +596,51 @@ class MainScreen(Screen[None]):
         self.notify(f"heads {order}", markup=False)
         self._show_panes()
 
-    def _switch(self, view: str) -> None:
-        if self.session is None:
-            return
-        self.state.view = view  # type: ignore[assignment]
+    def _switch(self, view: View) -> None:
+        self.state.view = view
         self._show_view()
-        self._main_widget.focus()
+        self._show_lines()
+        self.stage.main(self.state).focus()
 
     def action_mosaic(self) -> None:
-        """All heads at once, and back."""
+        """All heads at once, and back; of token identity, all layers against all."""
+        if self.session is None:
+            return
+        if self.identity.seen:
+            self._switch("identity" if self.state.view == "transfer" else "transfer")
+            self.identity.ask()
+            self.show_detail()
+            return
         if self.state.view == "mosaic":
             self._switch("grid")
             return
-        mosaic = self._wall.body
+        mosaic = self.stage.wall.body
         mosaic.move(self.state.layer - mosaic.cursor[0], self.state.head - mosaic.cursor[1])
         self._switch("mosaic")
 
     def action_open_here(self) -> None:
         """Open the head under the mosaic's cursor."""
         if self.state.view == "mosaic":
-            layer, head = self._wall.body.cursor
+            layer, head = self.stage.wall.body.cursor
             self._switch("grid")
             self.go(layer, head)
 
     def action_text_view(self) -> None:
         """The text by row, then by column, then the grid again."""
-        if self.state.view != "text":
-            self.state.along = "query"
+        if self.session is None:
+            return
+        state = self.state
+        if self.identity.seen:
+            state.along = "query" if state.view == "text" else "layer"
+            self._switch("identity" if state.view == "text" else "text")
+            self.stage.reading.body.set_labels(self.token_labels, 0)
+            self.identity.ask()
+        elif state.view != "text":
+            state.along = "query"
             self._switch("text")
-        elif self.state.along == "query":
-            self.state.along = "key"
+            self.stage.set_labels_of_text(self.labels, state)
+        elif state.along == "query":
+            state.along = "key"
         else:
             self._switch("grid")
         self._show_sentence()
@@ -628,6 +648,9 @@ class MainScreen(Screen[None]):
     def action_words(self) -> None:
         """Words or tokens; the cursor stays on its word."""
         if self.session is None:
+            return
+        if self.identity.seen:
+            self.notify("hidden states belong to tokens, not to words", markup=False)
             return
         tokens, state = self.session.run.tokens, self.state
         to_words = state.unit == "token"
@@ -639,7 +662,7 @@ class MainScreen(Screen[None]):
         self._relabel()
         self.grid.move_to(cursor[0], cursor[1], notify=False)
         self._align()
-        self._show_detail()
+        self.show_detail()
 
     def action_labels(self) -> None:
         """Readable, raw or ids."""
@@ -650,6 +673,9 @@ class MainScreen(Screen[None]):
 
     def action_without_special(self) -> None:
         """Leave special tokens and the sink out of the colour scale; the numbers stay."""
+        if self.identity.seen:
+            self.notify("i chooses whether special tokens are counted", markup=False)
+            return
         self.state.without_special = not self.state.without_special
         self._changed()
 
@@ -658,14 +684,7 @@ class MainScreen(Screen[None]):
         self.state.colours = (self.state.colours + 1) % len(COLOUR_MAPS)
         self.look = replace(self.look, colours=COLOUR_MAPS[self.state.colours])
         self.notify(f"colours: {self.look.colours.name}", markup=False)
-        for view in self._maps:
-            view.body.look = self.look
-            view.body.refresh()
-        mosaic, sentence = self._wall.body, self._reading.body
-        mosaic.look = sentence.look = self.look
-        sentence.refresh()
-        for found in self.summaries.values():
-            mosaic.add(found)
+        self.stage.recolour(self.look, self.summaries)
         self._show_panes()
 
     # --- asking the person -----------------------------------------------------------------------
@@ -711,7 +730,7 @@ class MainScreen(Screen[None]):
         self._exporting.ask(request)
 
     def _exported(self, request: ExportRequested, command: str) -> None:
-        self._show_detail()
+        self.show_detail()
         path = visible(str(request.path))
         self.notify(visible(command), title=f"wrote {path}", timeout=8, markup=False)
 
@@ -719,10 +738,7 @@ class MainScreen(Screen[None]):
 
     def action_copy_row(self) -> None:
         """Send the cursor's row to the terminal's clipboard, as key, token and value."""
-        lines = [
-            f"{key}\t{visible(self.labels[key])}\t{value!r}"
-            for key, value in self.grid.row_values()
-        ]
+        lines = self.identity.copied() if self.identity.seen else self._copied()
         text = "\n".join(lines)
         if not lines or len(text.encode()) > _CLIPBOARD_LIMIT:
             self.notify("the row is too long for a clipboard: export it with e", markup=False)
@@ -730,14 +746,24 @@ class MainScreen(Screen[None]):
         self.app.copy_to_clipboard(text)
         self.notify(f"{len(lines)} cells sent to the terminal's clipboard", markup=False)
 
+    def _copied(self) -> list[str]:
+        return [
+            f"{key}\t{visible(self.labels[key])}\t{value!r}"
+            for key, value in self.grid.row_values()
+        ]
+
     def action_cancel(self) -> None:
         """Stop what runs, or go back to the grid; never quit."""
         running = [lane for lane in (self._opening, self._exporting) if lane.busy]
         if running:
             for lane in running:
                 lane.cancel()
+        elif self.state.view == "transfer" or self.state.along == "layer":
+            self.state.along = "query"
+            self._switch("identity")
         elif self.state.view != "grid":
             self._switch("grid")
+            self._changed()
         elif self._mapping.busy or self._heading.busy:
             self._mapping.cancel()
             self._heading.cancel()
