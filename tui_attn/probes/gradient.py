@@ -21,8 +21,8 @@ from tui_attn.progress import Job
 
 Tensors = dict[str, torch.Tensor]
 
-_STACK_BYTES = 1 << 30
-"""Weights, gradients, two moments and the best copy of a stack stay below this."""
+_STACK_BYTES = {"cpu": 1 << 25, "cuda": 1 << 30}
+"""Weights, gradients, two moments and the best copy of a stack: in a cache, or in device memory."""
 _SAVE_SECONDS = 10.0
 
 
@@ -153,7 +153,7 @@ def train(
     """
     layers, _, width = activations.states.shape
     rates = recipe.learning_rates()
-    stacks = _stacks(method, recipe, layers, width)
+    stacks = _stacks(method, recipe, layers, width, device)
     saved = time.monotonic()
     while int(progress.place[0]) < len(rates):
         rate_index, stack_index, epoch = progress.place.tolist()
@@ -195,9 +195,11 @@ def _shapes(method: str, recipe: Recipe, width: int) -> dict[str, tuple[int, ...
     }
 
 
-def _stacks(method: str, recipe: Recipe, layers: int, width: int) -> list[list[int]]:
+def _stacks(
+    method: str, recipe: Recipe, layers: int, width: int, device: torch.device
+) -> list[list[int]]:
     size = sum(math.prod(shape) for shape in _shapes(method, recipe, width).values()) * 4 * 5
-    most = max(_STACK_BYTES // size, 1)
+    most = max(_STACK_BYTES.get(device.type, _STACK_BYTES["cpu"]) // size, 1)
     return [list(range(first, min(first + most, layers))) for first in range(0, layers, most)]
 
 

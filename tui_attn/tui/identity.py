@@ -144,8 +144,10 @@ class IdentityPart:
         names = [self._column(layer) for layer in session.identity.layers]
         self.tokens = session.identity.tokens(self.choices.special)
         labels = self._screen.token_labels
+        digits = len(str(len(labels)))
         self.window = None
-        self.grid.set_axes([f"{token} {labels[token]}" for token in self.tokens], names)
+        rows = [f"{token:>{digits}} {labels[token]}" for token in self.tokens]
+        self.grid.set_axes(rows, names)
         self.matrix.set_axes(names, names)
 
     def enter(self) -> None:
