@@ -19,6 +19,15 @@ from tui_attn.answers import (
     Variant,
     Window,
 )
+from tui_attn.answers.attribution import (
+    ESTIMATED,
+    AttributionChoices,
+    AttributionState,
+    Comparison,
+    KindShares,
+    Mixing,
+    OwnShares,
+)
 from tui_attn.answers.identity import (
     IdentityChoices,
     IdentityWindow,
@@ -108,6 +117,74 @@ class FakeIdentity:
         ]
 
 
+class FakeAttribution:
+    """Shares that spread with depth; `refined` lists what was asked for."""
+
+    def __init__(self, session: FakeSession) -> None:
+        self._session = session
+        self.refined: list[AttributionChoices] = []
+        self.error: InspectError | None = None
+        self.done: set[AttributionChoices] = set()
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        return self._session.identity.layers
+
+    def refine(self, choices: AttributionChoices, *, job: Job | None = None) -> AttributionState:
+        self._session._wait(job)
+        if self.error is not None:
+            raise self.error
+        if job is not None:
+            job.report("estimating attribution", 1, 2)
+        self.refined.append(choices)
+        self.done.add(choices)
+        return self.state(choices)
+
+    def state(self, choices: AttributionChoices) -> AttributionState:
+        n = len(self._session.run.tokens)
+        probes = 0 if choices.exact else choices.probes
+        error = 0.05 / max(probes, 1) ** 0.5
+        return AttributionState(
+            probes, n * choices.exact, n, error, 3 * error, 0, "plain softmax in float32"
+        )
+
+    def shares(self, layer: int, choices: AttributionChoices) -> np.ndarray:
+        if choices not in self.done:
+            raise InspectError("not computed", "call refine", ExitCode.INPUT)
+        n = len(self._session.run.tokens)
+        i, j = np.arange(n)[:, None], np.arange(n)[None]
+        shares = np.exp(-abs(i - j) * 3.0 / (layer + 2)) * (1 + (j == 2))
+        if self._session.model.causal:
+            shares = np.tril(shares)
+        return shares / shares.sum(1, keepdims=True)
+
+    def mixing(self, layer: int, choices: AttributionChoices) -> Mixing:
+        shares = self.shares(layer, choices)
+        own = shares.diagonal()
+        spread = np.quantile(own, [0, 0.25, 0.5, 0.75, 1]).tolist()
+        not_main = float((own < shares.max(1)).mean())
+        return Mixing(
+            OwnShares(self.layers[layer + 1], *spread, not_main),
+            own,
+            0.2,
+            0.3,
+            (("1", 0.2, 0.3), ("2", 0.1, 0.1), ("3", 0.1, 0.1), ("4", 0.05, 0.05)),
+            ((-1, 0.4), (0, 2.0), (1, 0.6)),
+            (KindShares("special", 2, 0.3, 0.1), KindShares("word start", 9, 0.4, 0.9)),
+        )
+
+    def compare(
+        self, layer: int, head: int, query: int, choices: AttributionChoices, variant: Variant
+    ) -> Comparison:
+        row = self.shares(layer, choices)[query]
+        n = query + 1 if self._session.model.causal else len(row)
+        raw, eff = (
+            self._session._rows(name, layer, head, (query, query + 1))[0][:n]
+            for name in ("attention", "effective")
+        )
+        return Comparison(tuple(range(n)), raw, eff, row[:n], 0.25, -0.5)
+
+
 class FakeSession:
     """An Inspector: any size, encoder or decoder; `gate` holds computations until it is set."""
 
@@ -137,6 +214,7 @@ class FakeSession:
             512,
         )
         self.identity = FakeIdentity(self)
+        self.attribution = FakeAttribution(self)
         self.gate = threading.Event()
         self.gate.set()
         self.windows = 0
@@ -202,15 +280,22 @@ class FakeSession:
         *,
         variant: Variant = "output",
         unit: Unit = "token",
+        attribution: AttributionChoices = ESTIMATED,
         job: Job | None = None,
     ) -> Window:
         self._wait(job)
-        if get(map_name).window is None or not 0 <= layer < self.model.layers:
+        if get(map_name).axes != "query x key" or not 0 <= layer < self.model.layers:
             raise InspectError("no such map or layer", "choose another", ExitCode.USAGE)
         self.windows += 1
         edges = self._edges(unit)
         token_rows = (edges[rows[0]], edges[rows[1]])
-        values = self._rows(map_name, layer, head, token_rows)
+        if map_name == "attribution":
+            values = self.attribution.shares(layer, attribution)[slice(*token_rows)]
+            if self.model.causal:
+                q, k = np.arange(*token_rows)[:, None], np.arange(values.shape[1])
+                values = np.where(k <= q, values, np.nan)
+        else:
+            values = self._rows(map_name, layer, head, token_rows)
         visible = ~np.isnan(values)
         filled = np.nan_to_num(values)
         column_starts = edges[:-1]
@@ -233,10 +318,13 @@ class FakeSession:
         *,
         variant: Variant = "output",
         unit: Unit = "token",
+        attribution: AttributionChoices = ESTIMATED,
         job: Job | None = None,
     ) -> np.ndarray:
         n = self.length(unit)
-        values = self.window(map_name, layer, head, (0, n), (0, n), unit=unit, job=job).values
+        values = self.window(
+            map_name, layer, head, (0, n), (0, n), unit=unit, attribution=attribution, job=job
+        ).values
         rows, columns = min(shape[0], n), min(shape[1], n)
         return values[np.arange(rows) * n // rows][:, np.arange(columns) * n // columns]
 
@@ -266,10 +354,13 @@ class FakeSession:
         variant: Variant = "output",
         unit: Unit = "token",
         without_special: bool = False,
+        attribution: AttributionChoices = ESTIMATED,
         job: Job | None = None,
     ) -> Extent:
         n = self.length(unit)
-        values = self.window(map_name, layer, head, (0, n), (0, n), unit=unit).values
+        values = self.window(
+            map_name, layer, head, (0, n), (0, n), unit=unit, attribution=attribution
+        ).values
         if without_special:
             values = values[1:-1, 1:-1]
         return Extent(float(np.nanmin(values)), float(np.nanmax(values)))

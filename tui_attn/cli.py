@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tui_attn import options
 from tui_attn.answers import ModelRequest
+from tui_attn.answers.attribution import PROBES, AttributionChoices
 from tui_attn.answers.identity import DEFAULTS, METHODS, choose
 from tui_attn.config import Colour, Settings
 from tui_attn.errors import Cancelled, ExitCode, InspectError
@@ -117,7 +118,28 @@ def _export_request(command: str, chosen: argparse.Namespace) -> ExportRequest:
         variant=chosen.variant,
         summary=chosen.summary,
         identity=identity,
+        attribution=_attribution(chosen),
     )
+
+
+def _attribution(chosen: argparse.Namespace) -> AttributionChoices:
+    if chosen.exact and (chosen.probes is not None or chosen.seed is not None):
+        raise InspectError(
+            "an exact computation has no probes and no seed",
+            "leave out --exact, or --probes and --seed",
+            ExitCode.USAGE,
+        )
+    made = AttributionChoices(
+        chosen.exact, chosen.probes or PROBES, chosen.seed or 0, chosen.norm or "frobenius"
+    )
+    given = (chosen.exact, chosen.probes, chosen.seed, chosen.norm) != (False, None, None, None)
+    if chosen.map != "attribution" and given:
+        raise InspectError(
+            f"the map {chosen.map!r} has none of the choices of attribution",
+            "use them with --map attribution",
+            ExitCode.USAGE,
+        )
+    return made
 
 
 def _fit(chosen: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 from tui_attn.answers import VARIANTS
+from tui_attn.answers.attribution import NORMS, PROBES
 from tui_attn.answers.identity import CANDIDATES, MATCHES, METHODS, METRICS, TARGETS
 from tui_attn.errors import ExitCode, InspectError
 
@@ -108,8 +109,14 @@ def _parser(command: str) -> argparse.ArgumentParser:
         _screen(add)
         return parser
     if command == "export":
-        add("--map", required=True, help="attention, effective, null, identity or heads")
+        add(
+            "--map",
+            required=True,
+            help="attention, effective, null, identity, attribution or heads",
+        )
+        add("--summary", metavar="S", help="a table that sums the map up: rates, own, …")
         _identity(parser)
+        _attribution(parser)
     _export(add)
     return parser
 
@@ -173,13 +180,20 @@ def _export(add: _Add) -> None:
 
 def _identity(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("for --map identity").add_argument
-    add("--summary", metavar="S", help="rates or transfer, instead of the map itself")
     add("--target", choices=TARGETS, help="what hidden states are compared with (embedding)")
     add("--candidates", choices=CANDIDATES, help="what they could be taken for (text)")
     add("--match", choices=MATCHES, help="a token is found at its position, or by its id")
     add("--special", action="store_true", help="count special tokens too")
     add("--metric", choices=METRICS, help="which candidate is nearest (the probe's own, or cosine)")
     add("--probe", metavar="P", help=f"recover by a trained map: {', '.join(METHODS)} or its file")
+
+
+def _attribution(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("for --map attribution").add_argument
+    add("--exact", action="store_true", help="all tangents, not an estimate")
+    add("--probes", type=_positive, metavar="K", help=f"random tangents an input ({PROBES})")
+    add("--seed", type=_whole, metavar="S", help="of the random tangents (0)")
+    add("--norm", choices=NORMS, help="of the Jacobians (frobenius); ones needs --exact")
 
 
 def _recipe(add: _Add) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tui_attn.answers.arrays import FloatArray
+from tui_attn.answers.attribution import ESTIMATED, AttributionChoices, AttributionInspector
 from tui_attn.answers.heads import Cell, Extent, HeadSummary, Unit, Variant, Window
 from tui_attn.answers.identity import IdentityInspector
 from tui_attn.answers.runs import ModelInfo, Run
@@ -35,6 +36,11 @@ class Inspector(Protocol):
         """Answers for token identity."""
         ...
 
+    @property
+    def attribution(self) -> AttributionInspector:
+        """Answers for hidden token attribution."""
+        ...
+
     def analyse(
         self,
         text: str,
@@ -60,9 +66,14 @@ class Inspector(Protocol):
         *,
         variant: Variant = "output",
         unit: Unit = "token",
+        attribution: AttributionChoices = ESTIMATED,
         job: Job | None = None,
     ) -> Window:
-        """The cells of `rows` x `columns` (half-open) of a map: attention, effective or null."""
+        """The cells of `rows` x `columns` (half-open) of a query x key map.
+
+        A map that is not per head takes any head; attribution must have been refined as far as
+        `attribution` says.
+        """
         ...
 
     def overview(
@@ -74,6 +85,7 @@ class Inspector(Protocol):
         *,
         variant: Variant = "output",
         unit: Unit = "token",
+        attribution: AttributionChoices = ESTIMATED,
         job: Job | None = None,
     ) -> FloatArray:
         """The whole map pooled to at most `shape` cells, each the value of largest magnitude."""
@@ -101,6 +113,7 @@ class Inspector(Protocol):
         variant: Variant = "output",
         unit: Unit = "token",
         without_special: bool = False,
+        attribution: AttributionChoices = ESTIMATED,
         job: Job | None = None,
     ) -> Extent:
         """The span of a head's map; `without_special` leaves special tokens and the sink out."""

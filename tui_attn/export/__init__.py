@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tui_attn.answers import Inspector
-from tui_attn.export import attention, identity, pictures, plain_json, tables
+from tui_attn.export import attention, attribution, identity, pictures, plain_json, tables
 from tui_attn.export.request import (
     FORMATS,
     PICTURES,
@@ -17,7 +17,6 @@ from tui_attn.export.request import (
     metadata,
 )
 from tui_attn.files import check_place, is_stream, settle, whole_file
-from tui_attn.maps import get
 from tui_attn.progress import Job
 
 _CARRY_METADATA = ("json", "npz", *PICTURES)
@@ -34,7 +33,7 @@ def export_stream(
         Cancelled: The job was cancelled.
     """
     job = job or Job()
-    contents = identity if get(request.map).axes == "token x layer" else attention
+    contents = {"identity": identity, "attribution": attribution}.get(request.map, attention)
     if request.format in PICTURES:
         figures = contents.figures(session, request, job)
         pictures.write(request.format, figures, metadata(session, request), stream)

@@ -39,9 +39,11 @@ def table(session: Inspector, request: ExportRequest, job: Job) -> Table:
         InspectError: The selection names what is not there (exit code 2), at once.
     """
     picked = pick(session, request.selection)
-    if get(request.map).window is None:
+    spec = get(request.map)
+    if spec.scale == "table":
         return Table(HEAD_COLUMNS, _head_rows(session, request, picked, job))
-    return Table(CELL_COLUMNS, _cell_rows(session, request, picked, job))
+    columns = tuple(name for name in CELL_COLUMNS if spec.per_head or name != "head")
+    return Table(columns, _cell_rows(session, request, picked, job))
 
 
 def _head_rows(
@@ -61,17 +63,25 @@ def _cell_rows(
     labels = [visible(token.text) for token in session.run.tokens]
     keys, columns = picked.keys, picked.columns
     blocks = list(_blocks(picked.queries, max(1, _BLOCK_CELLS // (columns[1] - columns[0]))))
-    heads = list(product(picked.layers, picked.heads))
+    spec = get(request.map)
+    heads = list(product(picked.layers, picked.heads if spec.per_head else [None]))
     for number, (layer, head) in enumerate(heads):
+        where = (layer,) if head is None else (layer, head)
         job.report(f"exporting {request.map}", number, len(heads))
         for wanted in blocks:
             job.check()
             rows = (min(wanted), max(wanted) + 1)
             window = session.window(
-                request.map, layer, head, rows, columns, variant=request.variant
+                request.map,
+                layer,
+                head or 0,
+                rows,
+                columns,
+                variant=request.variant,
+                attribution=request.attribution,
             )
             yield [
-                (layer, head, query, key, labels[query], labels[key], float(value))
+                (*where, query, key, labels[query], labels[key], float(value))
                 for query in wanted
                 for key, value, seen in _cells_of(window.values, window.visible, query, rows, keys)
                 if seen
@@ -115,7 +125,9 @@ def figures(session: Inspector, request: ExportRequest, job: Job) -> Iterator[Fi
     labels = [visible(token.text) for token in session.run.tokens]
     return (
         _figure(session, request, layer, head, picked, labels, job)
-        for layer, head in product(picked.layers, picked.heads)
+        for layer, head in product(
+            picked.layers, picked.heads if get(request.map).per_head else [None]
+        )
     )
 
 
@@ -123,7 +135,7 @@ def _figure(
     session: Inspector,
     request: ExportRequest,
     layer: int,
-    head: int,
+    head: int | None,
     picked: Picked,
     labels: list[str],
     job: Job,
@@ -133,18 +145,27 @@ def _figure(
     window = session.window(
         request.map,
         layer,
-        head,
+        head or 0,
         picked.rows,
         picked.columns,
         variant=request.variant,
+        attribution=request.attribution,
     )
     rows = [[query - picked.rows[0]] for query in picked.queries]
     columns = [key - picked.columns[0] for key in picked.keys]
-    extent = session.extent(request.map, layer, head, variant=request.variant, job=job)
+    extent = session.extent(
+        request.map,
+        layer,
+        head or 0,
+        variant=request.variant,
+        attribution=request.attribution,
+        job=job,
+    )
     scale = Scale(extent.low, extent.high, spec.scale == "signed")
     variant = f" ({request.variant})" if spec.has_variants else ""
+    where = f" · {request.attribution}" if head is None else f" H{head}"
     caption = (
-        f"{spec.title}{variant} · L{layer} H{head} · scale {scale.legend()} · "
+        f"{spec.title}{variant} · L{layer}{where} · scale {scale.legend()} · "
         f"{visible(model.name)}, {model.device} {model.dtype}, kernel {model.kernel}"
     )
     return Figure(

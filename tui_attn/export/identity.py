@@ -17,6 +17,7 @@ from tui_attn.answers.identity import (
     at_hand,
 )
 from tui_attn.errors import ExitCode, InspectError
+from tui_attn.export import layers
 from tui_attn.export.pictures import Figure, must_be_drawable
 from tui_attn.export.request import ExportRequest
 from tui_attn.export.tables import Row, Table
@@ -24,7 +25,6 @@ from tui_attn.maps import get
 from tui_attn.progress import Job
 from tui_attn.render import ranks
 from tui_attn.render.cells import fit, visible
-from tui_attn.selection import Span
 
 IDENTITY_COLUMNS = ("layer", "token", "token_text", "rank", "cosine", "nearest", "nearest_text")
 RATE_COLUMNS = (
@@ -90,8 +90,12 @@ class _Picked:
 def _pick(session: Inspector, request: ExportRequest) -> _Picked:
     session.identity.window((0, 1), request.identity)  # what cannot be had is said at once
     counted = session.identity.tokens(request.identity.special)
+    columns = layers.columns_of(session.identity.layers, request.selection.layers)
     if request.selection.queries.everything:
-        return _Picked(_layers(session, request.selection.layers), list(range(len(counted))))
+        return _Picked(
+            layers.columns_of(session.identity.layers, request.selection.layers),
+            list(range(len(counted))),
+        )
     wanted = request.selection.queries.resolve(session.length(), "query")
     rows = [counted.index(token) for token in wanted if token in counted]
     if not rows:
@@ -100,17 +104,7 @@ def _pick(session: Inspector, request: ExportRequest) -> _Picked:
             "select another, or count them with --special",
             ExitCode.USAGE,
         )
-    return _Picked(_layers(session, request.selection.layers), rows)
-
-
-def _layers(session: Inspector, span: Span) -> list[int]:
-    """Columns of the chosen layers; `emb` is column 0."""
-    names = session.identity.layers
-    if span.everything:
-        return list(range(len(names)))
-    blocks = span.without_emb if span.names_emb else span
-    columns = [1 + layer for layer in blocks.resolve(len(names) - 1, "layer")] if blocks else []
-    return [0, *columns] if span.names_emb else columns
+    return _Picked(columns, rows)
 
 
 def _window(
@@ -145,7 +139,7 @@ def _rows(
     for layer in picked.layers:
         if request.identity.target == "previous" and layer == 0:
             continue  # there is nothing below it
-        name = _number(window.layers[layer])
+        name = layers.number(window.layers[layer])
         columns = (
             getattr(window, field)[:, layer].tolist() for field in ("rank", "cosine", "nearest")
         )
@@ -158,7 +152,10 @@ def _rows(
 def _rates(session: Inspector, request: ExportRequest, job: Job) -> list[Rate]:
     """Of every method at hand on this text, then on the sentences that probes were tested on."""
     inspector = session.identity
-    wanted = {inspector.layers[layer] for layer in _layers(session, request.selection.layers)}
+    wanted = {
+        inspector.layers[layer]
+        for layer in layers.columns_of(session.identity.layers, request.selection.layers)
+    }
     probes = inspector.probes()
     found = [
         rate
@@ -188,7 +185,7 @@ def _chosen(probes: Sequence[ProbeInfo], choices: IdentityChoices) -> list[Probe
 def _rate_row(rate: Rate) -> Row:
     choices = rate.choices
     return (
-        _number(rate.layer),
+        layers.number(rate.layer),
         choices.method,
         choices.metric,
         choices.target,
@@ -213,8 +210,8 @@ def _transfer_rows(request: ExportRequest, moved: Transfer) -> list[Row]:
     choices = request.identity
     return [
         (
-            _number(trained_at),
-            _number(tested_at),
+            layers.number(trained_at),
+            layers.number(tested_at),
             choices.method,
             choices.target,
             moved.data,
@@ -237,7 +234,7 @@ def _map_figure(session: Inspector, request: ExportRequest, picked: _Picked, job
     return Figure(
         _caption(session, request, "colour by rank, bright is identified"),
         [f"{token} {labels[token]}" for token in window.tokens],
-        [_column(window.layers[layer]) for layer in picked.layers],
+        [layers.heading(window.layers[layer]) for layer in picked.layers],
         values,
         ~np.isnan(values),
         ranks.SHARES,
@@ -246,18 +243,18 @@ def _map_figure(session: Inspector, request: ExportRequest, picked: _Picked, job
 
 
 def _rate_figure(session: Inspector, request: ExportRequest, rates: Sequence[Rate]) -> Figure:
-    layers = list(dict.fromkeys(rate.layer for rate in rates))
+    names = list(dict.fromkeys(rate.layer for rate in rates))
     rows: dict[str, FloatArray] = {}
     for rate in rates:
         choices = rate.choices
         name = f"{choices.method} {choices.metric} by {choices.match}, {rate.data} n={rate.n}"
-        line = rows.setdefault(name, np.full(len(layers), np.nan))
-        line[layers.index(rate.layer)] = rate.rate
+        line = rows.setdefault(name, np.full(len(names), np.nan))
+        line[names.index(rate.layer)] = rate.rate
     values = np.stack(list(rows.values()))
     return Figure(
         _caption(session, request, "share of tokens identified"),
         list(rows),
-        [_column(layer) for layer in layers],
+        [layers.heading(layer) for layer in names],
         values,
         ~np.isnan(values),
         ranks.SHARES,
@@ -267,8 +264,8 @@ def _rate_figure(session: Inspector, request: ExportRequest, rates: Sequence[Rat
 def _transfer_figure(session: Inspector, request: ExportRequest, moved: Transfer) -> Figure:
     return Figure(
         _caption(session, request, f"rows trained at, columns tested at, {moved.data} n={moved.n}"),
-        [_column(layer) for layer in moved.layers],
-        [_column(layer) for layer in moved.layers],
+        [layers.heading(layer) for layer in moved.layers],
+        [layers.heading(layer) for layer in moved.layers],
         moved.rates,
         np.ones_like(moved.rates, dtype=bool),
         ranks.SHARES,
@@ -281,11 +278,3 @@ def _caption(session: Inspector, request: ExportRequest, note: str) -> str:
         f"{spec.title} · {request.identity} · {note} · "
         f"{visible(model.name)}, {model.device} {model.dtype}, kernel {model.kernel}"
     )
-
-
-def _column(layer: str) -> str:
-    return layer if layer == "emb" else f"L{layer}"
-
-
-def _number(layer: str) -> int | str:
-    return layer if layer == "emb" else int(layer)

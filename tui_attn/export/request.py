@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from tui_attn.answers import Inspector, Variant
+from tui_attn.answers.attribution import ESTIMATED, AttributionChoices
 from tui_attn.answers.identity import DEFAULTS, IdentityChoices
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.files import is_stream
@@ -31,6 +32,7 @@ class ExportRequest:
         variant: Of effective attention.
         summary: One of the map's summaries; None: the map itself.
         identity: The choices of the map `identity`.
+        attribution: The choices of the map `attribution`.
 
     Raises:
         InspectError: There is no such map, summary or format, the map has no picture, or the
@@ -43,6 +45,7 @@ class ExportRequest:
     variant: Variant = "output"
     summary: str | None = None
     identity: IdentityChoices = DEFAULTS
+    attribution: AttributionChoices = ESTIMATED
 
     def __post_init__(self) -> None:
         spec = get(self.map)
@@ -72,6 +75,8 @@ class ExportRequest:
             "keys": chosen.keys,
         }
         there = _AXES_TO_SELECT[spec.axes] if self.summary is None else ()
+        if not spec.per_head:
+            there = tuple(axis for axis in there if axis != "heads")
         for axis, span in named.items():
             if axis not in there and not span.everything:
                 raise InspectError(
@@ -172,18 +177,24 @@ def command_line(session: Inspector, request: ExportRequest, path: Path | None =
 
 
 def _options_of_the_map(request: ExportRequest) -> list[tuple[str, object]]:
-    if request.map != "identity":
-        return [("--summary", request.summary), ("--variant", request.variant)]
-    choices = request.identity
-    return [
-        ("--summary", request.summary),
-        ("--target", choices.target),
-        ("--candidates", choices.candidates),
-        ("--match", choices.match),
-        ("--special", choices.special),
-        ("--metric", choices.metric),
-        ("--probe", choices.probe),
-    ]
+    summary: list[tuple[str, object]] = [("--summary", request.summary)]
+    if request.map == "identity":
+        choices = request.identity
+        return [
+            *summary,
+            ("--target", choices.target),
+            ("--candidates", choices.candidates),
+            ("--match", choices.match),
+            ("--special", choices.special),
+            ("--metric", choices.metric),
+            ("--probe", choices.probe),
+        ]
+    if request.map == "attribution":
+        how = request.attribution
+        estimate = [("--probes", how.probes), ("--seed", how.seed)]
+        exact: list[tuple[str, object]] = [("--exact", True), ("--norm", how.norm)]
+        return [*summary, *(exact if how.exact else estimate)]
+    return [("--variant", request.variant)]
 
 
 def _option(name: str, value: str) -> list[str]:
@@ -205,11 +216,21 @@ def metadata(session: Inspector, request: ExportRequest) -> dict[str, object]:
         "source": spec.source,
         "summary": request.summary,
         "variant": request.variant if spec.has_variants else None,
-        **(_described(session, request.identity) if spec.axes == "token x layer" else {}),
+        **_choices(session, request),
         "selection": str(request.selection) or "everything",
         "command": command_line(session, request),
         **session.provenance(),
     }
+
+
+def _choices(session: Inspector, request: ExportRequest) -> dict[str, object]:
+    """The choices that change the numbers of a map that has some."""
+    if request.map == "identity":
+        return _described(session, request.identity)
+    if request.map == "attribution":
+        state = session.attribution.state(request.attribution)
+        return {"attribution": asdict(request.attribution), "computed": asdict(state)}
+    return {}
 
 
 def _described(session: Inspector, choices: IdentityChoices) -> dict[str, object]:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.maps import attention, effective, heads, identity
+from tui_attn.maps import attention, attribution, effective, heads, identity
 from tui_attn.maps.base import MapSpec
 
 MAPS: dict[str, MapSpec] = {
     spec.name: spec
-    for spec in (attention.MAP, effective.EFFECTIVE, effective.NULL, identity.MAP, heads.MAP)
+    for spec in (
+        attention.MAP,
+        effective.EFFECTIVE,
+        effective.NULL,
+        identity.MAP,
+        attribution.MAP,
+        heads.MAP,
+    )
 }
 """Every map by its name, in the order of the keys 1 … 9 on the screen."""
 

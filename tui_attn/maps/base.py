@@ -45,7 +45,8 @@ class MapSpec:
         source: Where the definition comes from.
         meaning: One sentence on what a value says.
         has_variants: Whether the variants output, no-bias and sum-one differ here.
-        window: Computes cells; None where rows and columns are not queries and keys.
+        window: Computes cells; None where they are not computed from a trace window by window.
+        per_head: Whether each head has its own; otherwise it is one map a layer.
         summaries: Names of the tables that sum the map up.
     """
 
@@ -58,4 +59,5 @@ class MapSpec:
     meaning: str
     has_variants: bool = False
     window: WindowFunction | None = None
+    per_head: bool = True
     summaries: tuple[str, ...] = ()

@@ -123,14 +123,14 @@ def capture(
         InspectError: A mask that is not one interval of keys for each query (exit code 4).
     """
     hidden: list[torch.Tensor] = []
-    blocks = _hidden_state_blocks(sites)
+    blocks = hidden_state_blocks(sites)
 
     def before_first(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not hidden:  # a block that all layers share (ALBERT) comes by once a layer
-            hidden.append(_first_tensor(args or tuple(kwargs.values()))[0])
+            hidden.append(first_tensor(args or tuple(kwargs.values()))[0])
 
     def after_block(_: nn.Module, __: object, output: object) -> None:
-        hidden.append(_first_tensor(output)[0])
+        hidden.append(first_tensor(output)[0])
         job.report("running the text through the model", len(hidden) - 1, len(blocks))
 
     with ExitStack() as stack, torch.inference_mode():
@@ -148,6 +148,7 @@ def capture(
         layers,
         tuple(_at_home(state) for state in hidden),
         ids=_at_home(inputs["input_ids"][0]),
+        inputs=inputs,
         word_embeddings=_word_embeddings(model),
         exact_outputs=exact,
     )
@@ -174,7 +175,7 @@ def verify(model: Any, vocabulary: int) -> tuple[list[Site], Call]:  # noqa: ANN
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     try:
         with torch.inference_mode():
-            with _implementation(model, "eager"):
+            with implementation(model, "eager"):
                 expected = model(**inputs, use_cache=False).last_hidden_state
             model.set_attn_implementation(IMPLEMENTATION)
             with _recording() as recorder:
@@ -206,7 +207,8 @@ def _recording() -> Iterator[_Recorder]:
 
 
 @contextmanager
-def _implementation(model: Any, name: str) -> Iterator[None]:  # noqa: ANN401
+def implementation(model: Any, name: str) -> Iterator[None]:  # noqa: ANN401
+    """Run the model with another attention implementation, and put its own back."""
     before = model.config._attn_implementation
     model.set_attn_implementation(name)
     try:
@@ -280,7 +282,8 @@ def _unsupported(model: Any, reason: str) -> InspectError:  # noqa: ANN401
     )
 
 
-def _hidden_state_blocks(sites: list[Site]) -> list[nn.Module]:
+def hidden_state_blocks(sites: list[Site]) -> list[nn.Module]:
+    """The blocks whose outputs are hidden states, each once, in the order in which they run."""
     blocks: list[nn.Module] = []
     for site in sites:
         if all(site.block is not block for block in blocks):
@@ -288,7 +291,12 @@ def _hidden_state_blocks(sites: list[Site]) -> list[nn.Module]:
     return blocks
 
 
-def _first_tensor(value: object) -> torch.Tensor:
+def first_tensor(value: object) -> torch.Tensor:
+    """The hidden state among what a block takes or returns.
+
+    Raises:
+        InspectError: There is none (exit code 4).
+    """
     if isinstance(value, torch.Tensor):
         return value
     if isinstance(value, tuple | list):

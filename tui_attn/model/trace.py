@@ -128,6 +128,7 @@ class Trace:
         layers: Attention layers by the model's own numbers.
         hidden: (s, d) each: the output of the embeddings, then of every block.
         ids: (s,) int64, the tokens' ids.
+        inputs: What the model's forward was given, a batch of one.
         word_embeddings: (V, d_e), the model's own table of word embeddings, not a copy.
         tolerance: Relative bound below which a singular value counts as zero; None: the rule of
             `maps.nullspace.relative_tolerance`.
@@ -138,6 +139,7 @@ class Trace:
     layers: dict[int, LayerTrace]
     hidden: tuple[torch.Tensor, ...] = ()
     ids: torch.Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    inputs: dict[str, torch.Tensor] = field(default_factory=dict)
     word_embeddings: torch.Tensor | None = None
     tolerance: float | None = None
     exact_outputs: bool = True
@@ -148,3 +150,8 @@ class Trace:
         if key not in self._derived:
             self._derived[key] = make()
         return cast("T", self._derived[key])
+
+    def remembered(self, key: Hashable, kind: type[T]) -> T | None:
+        """What `remember` made, None if it has made nothing yet."""
+        found = self._derived.get(key)
+        return found if isinstance(found, kind) else None

@@ -25,6 +25,7 @@ from tui_attn.answers import (
     Variant,
     Window,
 )
+from tui_attn.answers.attribution import ESTIMATED, AttributionChoices
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import checks, grouping, nullspace
 from tui_attn.maps.base import WindowFunction
@@ -34,6 +35,7 @@ from tui_attn.model.forward import trace_of
 from tui_attn.model.loading import LoadedModel, load
 from tui_attn.model.trace import Trace
 from tui_attn.progress import Job
+from tui_attn.session.attribution import TokenAttribution
 from tui_attn.session.identity import TokenIdentity
 
 
@@ -71,6 +73,7 @@ class Session:
         self._current: tuple[Run, Trace] | None = None
         self._turn = threading.RLock()
         self._identity = TokenIdentity(loaded, self._turn, self._analysed)
+        self._attribution = TokenAttribution(loaded, self._turn, self._analysed)
 
     @property
     def model(self) -> ModelInfo:
@@ -95,6 +98,11 @@ class Session:
     def identity(self) -> TokenIdentity:
         """Answers for token identity."""
         return self._identity
+
+    @property
+    def attribution(self) -> TokenAttribution:
+        """Answers for hidden token attribution."""
+        return self._attribution
 
     def analyse(
         self,
@@ -148,6 +156,7 @@ class Session:
         *,
         variant: Variant = "output",
         unit: Unit = "token",
+        attribution: AttributionChoices = ESTIMATED,
         job: Job | None = None,
     ) -> Window:
         """The cells of `rows` x `columns` (half-open) of a query x key map.
@@ -158,15 +167,23 @@ class Session:
         with self._turn, torch.inference_mode():
             if job is not None:
                 job.check()
-            self._must_exist(layer, head)
+            if maps.get(map_name).per_head:
+                self._must_exist(layer, head)
             for span in (rows, columns):
                 self._must_be_inside(span, unit)
             edges = self._edges(unit)
             token_rows = (edges[rows[0]], edges[rows[1]])
             token_columns = (edges[columns[0]], edges[columns[1]])
             trace = self.trace
-            cells = self._function(map_name)(trace, layer, head, token_rows, token_columns, variant)
-            visible = trace.layers[layer].visibility.mask(token_rows, token_columns)
+            if maps.get(map_name).per_head:
+                cells = self._function(map_name)(
+                    trace, layer, head, token_rows, token_columns, variant
+                )
+                visible = trace.layers[layer].visibility.mask(token_rows, token_columns)
+            else:
+                shares = self.attribution.shares(layer, attribution)
+                cells = shares[slice(*token_rows), slice(*token_columns)]
+                visible = self._reaches(token_rows, token_columns)
             if unit == "word":
                 cells, visible = grouping.by_words(cells, visible, edges, rows, columns)
             return Window(
@@ -188,6 +205,7 @@ class Session:
         *,
         variant: Variant = "output",
         unit: Unit = "token",
+        attribution: AttributionChoices = ESTIMATED,
         job: Job | None = None,
     ) -> FloatArray:
         """The whole map pooled to at most `shape` cells, each the value of largest magnitude."""
@@ -201,7 +219,14 @@ class Session:
             job.report("pooling the map", row, pooled_rows)
             span = (int(row_edges[row]), int(row_edges[row + 1]))
             values = self.window(
-                map_name, layer, head, span, (0, length), variant=variant, unit=unit
+                map_name,
+                layer,
+                head,
+                span,
+                (0, length),
+                variant=variant,
+                unit=unit,
+                attribution=attribution,
             ).values
             picture[row] = grouping.largest_magnitude(values, column_edges)
         return picture
@@ -249,16 +274,14 @@ class Session:
         variant: Variant = "output",
         unit: Unit = "token",
         without_special: bool = False,
+        attribution: AttributionChoices = ESTIMATED,
         job: Job | None = None,
     ) -> Extent:
         """The span of a head's map; `without_special` leaves special tokens and the sink out."""
         job = job or Job()
         with self._turn:
-            key = ("extent", map_name, layer, head, variant, unit, without_special)
-            return self.trace.remember(
-                key,
-                lambda: self._extent(map_name, layer, head, variant, unit, without_special, job),
-            )
+            what = (map_name, layer, head, variant, unit, without_special, attribution)
+            return self.trace.remember(("extent", *what), lambda: self._extent(*what, job))
 
     def summaries(
         self, layer: int, *, variant: Variant = "output", job: Job | None = None
@@ -338,6 +361,12 @@ class Session:
             return list(range(len(tokens_of_run) + 1))
         return grouping.word_edges([token.word for token in tokens_of_run])
 
+    def _reaches(self, rows: tuple[int, int], columns: tuple[int, int]) -> torch.Tensor:
+        """(rows, columns) bool: which inputs can reach a hidden state at all."""
+        shape = (rows[1] - rows[0], columns[1] - columns[0])
+        everything = torch.ones(shape, dtype=torch.bool)
+        return everything.tril(rows[0] - columns[0]) if self.model.causal else everything
+
     def _must_exist(self, layer: int, head: int) -> None:
         layers = sorted(self.trace.layers)
         if layer not in layers:
@@ -370,6 +399,7 @@ class Session:
         variant: Variant,
         unit: Unit,
         without_special: bool,
+        attribution: AttributionChoices,
         job: Job,
     ) -> Extent:
         length = self.length(unit)
@@ -378,7 +408,14 @@ class Session:
         for rows in row_blocks(length):
             job.check()
             values = self.window(
-                map_name, layer, head, rows, (0, length), variant=variant, unit=unit
+                map_name,
+                layer,
+                head,
+                rows,
+                (0, length),
+                variant=variant,
+                unit=unit,
+                attribution=attribution,
             ).values
             values[:, left_out] = np.nan
             values[[row - rows[0] for row in left_out if rows[0] <= row < rows[1]]] = np.nan
