@@ -38,7 +38,8 @@ class TokenAttribution:
 
     Args:
         loaded: The model.
-        turn: Held by whoever runs the model.
+        turn: Held by whoever computes on the trace.
+        running: Held by whoever runs the model.
         analysed: The latest text and its trace.
     """
 
@@ -46,10 +47,12 @@ class TokenAttribution:
         self,
         loaded: LoadedModel,
         turn: threading.RLock,
+        running: threading.RLock,
         analysed: Callable[[], tuple[Run, Trace]],
     ) -> None:
         self._loaded = loaded
         self._turn = turn
+        self._running = running
         self._analysed = analysed
         self._refining = threading.Lock()
 
@@ -183,9 +186,9 @@ class TokenAttribution:
             )
 
         def make() -> _Work:
-            with self._turn:
+            with self._running:
                 made = Tangents(self._loaded.model, trace.inputs, self._loaded.sites, job)
-            return _Work(_InTurn(made, self._turn))
+            return _Work(_InTurn(made, self._running))
 
         return trace.remember("attribution", make)
 
@@ -223,7 +226,7 @@ class _Work:
 
 
 class _InTurn:
-    """Tangents that are pushed batch by batch, each in its turn: the screen comes between."""
+    """Tangents that are pushed batch by batch, each in its turn: another text comes between."""
 
     def __init__(self, tangents: Tangents, turn: threading.RLock) -> None:
         self._tangents = tangents

@@ -60,7 +60,8 @@ def open_session(
 class Session:
     """A loaded model and the latest text (the protocol `answers.Inspector`).
 
-    One computation runs at a time; a second thread waits for its turn.
+    One computation on a trace runs at a time; a second thread waits for its turn. The model itself
+    has a turn of its own, so that windows are answered while attribution keeps it busy.
 
     Args:
         loaded: The model.
@@ -72,8 +73,9 @@ class Session:
         self._tolerance = tolerance
         self._current: tuple[Run, Trace] | None = None
         self._turn = threading.RLock()
+        self._running = threading.RLock()
         self._identity = TokenIdentity(loaded, self._turn, self._analysed)
-        self._attribution = TokenAttribution(loaded, self._turn, self._analysed)
+        self._attribution = TokenAttribution(loaded, self._turn, self._running, self._analysed)
 
     @property
     def model(self) -> ModelInfo:
@@ -120,7 +122,7 @@ class Session:
         """
         job = job or Job()
         started = time.perf_counter()
-        with self._turn:
+        with self._running, self._turn:
             encoded = tokens.encode(
                 self._loaded.tokenizer,
                 text,

@@ -60,6 +60,9 @@ def choices(screen: MainScreen) -> None:
     if screen.identity.seen:
         screen.app.push_screen(Choices("Token identity", screen.identity.options))
         return
+    if screen.attribution.seen:
+        screen.app.push_screen(Choices("Hidden token attribution", screen.attribution.options))
+        return
 
     def lines() -> list[Choice]:
         def take(value: str) -> None:
@@ -141,6 +144,9 @@ def export(screen: MainScreen) -> None:
     if screen.identity.seen:
         _export_identity(screen)
         return
+    if screen.attribution.seen:
+        _export_attribution(screen)
+        return
     now = screen.state
     selection = Selection(Span(str(now.layer)), Span(str(now.head)))
     fields = [
@@ -183,6 +189,30 @@ def _export_identity(screen: MainScreen) -> None:
         screen.ask_export(_export_of(values, request))
 
     screen.app.push_screen(Form(f"Export token identity: {now}", fields, submit))
+
+
+def _export_attribution(screen: MainScreen) -> None:
+    now = screen.attribution.shown
+    if now is None:
+        screen.notify("there are no numbers yet", markup=False)
+        return
+    shown = "own" if screen.state.view == "own" else ""
+    fields = [
+        Field("summary", shown, f"{', '.join(get('attribution').summaries)}; empty: the map"),
+        Field("select", "" if shown else f"L{screen.state.layer}", "L5 q=0:20; empty: everything"),
+        *_file_fields(f"attribution-{shown or f'L{screen.state.layer}'}.csv"),
+    ]
+
+    def submit(values: dict[str, str]) -> None:
+        request = ExportRequest(
+            "attribution",
+            parse(values["select"]),
+            summary=values["summary"].strip() or None,
+            attribution=now,
+        )
+        screen.ask_export(_export_of(values, request))
+
+    screen.app.push_screen(Form(f"Export attribution: {now}", fields, submit))
 
 
 def _file_fields(name: str) -> list[Field]:

@@ -56,7 +56,7 @@ ACTIONS = (
         "mosaic",
         "m",
         "m",
-        "all heads at once, and back; for token identity all layers against all",
+        "all heads at once, and back; for token identity and attribution all layers",
         "Heads",
         depth="transfer",
     ),
@@ -74,7 +74,12 @@ ACTIONS = (
         "rank↔cosine",
     ),
     Action(
-        "split", "s", "s", "a second map beside, with one cursor and one scale", "Maps", "split"
+        "split",
+        "s",
+        "s",
+        "a second map beside, with one cursor; for attribution attention beside it",
+        "Maps",
+        "split",
     ),
     Action(
         "variant",
@@ -84,6 +89,7 @@ ACTIONS = (
         "Maps",
         depth="method",
     ),
+    Action("exact", "E,shift+e", "E", "exact attribution, with all tangents", "Maps"),
     Action(
         "choices",
         "i",

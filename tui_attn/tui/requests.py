@@ -16,6 +16,7 @@ from tui_attn.answers import (
     Variant,
     Window,
 )
+from tui_attn.answers.attribution import AttributionChoices
 from tui_attn.maps import get
 from tui_attn.progress import Job
 from tui_attn.render.scale import Scale, shared
@@ -49,6 +50,7 @@ class MapRequest:
     variant: Variant
     unit: Unit
     without_special: bool
+    attribution: AttributionChoices
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def compute_map(session: Inspector, request: MapRequest, job: Job) -> MapAnswer:
             variant=request.variant,
             unit=request.unit,
             without_special=request.without_special,
+            attribution=request.attribution,
             job=job,
         )
         sampled = extent.sampled_rows
@@ -119,6 +122,7 @@ def compute_map(session: Inspector, request: MapRequest, job: Job) -> MapAnswer:
                     request.columns,
                     variant=request.variant,
                     unit=request.unit,
+                    attribution=request.attribution,
                     job=job,
                 )
             )
@@ -130,6 +134,7 @@ def compute_map(session: Inspector, request: MapRequest, job: Job) -> MapAnswer:
                     request.shape,
                     variant=request.variant,
                     unit=request.unit,
+                    attribution=request.attribution,
                     job=job,
                 )
             )

@@ -27,6 +27,8 @@ class Stage(Horizontal):
         reading: The text, coloured by a row or column.
         depth: Tokens by layers.
         transfer: Layers by layers.
+        own: Own shares of attribution, tokens by layers.
+        compare: Attention and attribution of one token, keys by map.
     """
 
     DEFAULT_CSS = "Stage { width: 1fr; height: 1fr; }"
@@ -38,6 +40,8 @@ class Stage(Horizontal):
         self.reading = Titled(Sentence(look), id="sentence")
         self.depth = Titled(LayerGrid(look), id="identity")
         self.transfer = Titled(LayerGrid(look), id="transfer")
+        self.own = Titled(LayerGrid(look), id="own")
+        self.compare = Titled(LayerGrid(look), id="compare")
 
     def compose(self) -> ComposeResult:
         """All views; `show` hides the others."""
@@ -46,6 +50,8 @@ class Stage(Horizontal):
         yield self.reading
         yield self.depth
         yield self.transfer
+        yield self.own
+        yield self.compare
 
     @property
     def grid(self) -> AttentionGrid:
@@ -64,6 +70,8 @@ class Stage(Horizontal):
             "text": self.reading.body,
             "identity": self.depth.body,
             "transfer": self.transfer.body,
+            "own": self.own.body,
+            "compare": self.compare.body,
         }
         return bodies[state.view]
 
@@ -75,6 +83,8 @@ class Stage(Horizontal):
         self.reading.display = ready and state.view == "text"
         self.depth.display = ready and state.view == "identity"
         self.transfer.display = ready and state.view == "transfer"
+        self.own.display = ready and state.view == "own"
+        self.compare.display = ready and state.view == "compare"
 
     def start(self, model: ModelInfo, state: ViewState) -> None:
         """Another model or text."""
@@ -93,8 +103,14 @@ class Stage(Horizontal):
         """The tokens or words of the text view."""
         self.reading.body.set_labels(labels, self.grid.cursor[1 if state.along == "key" else 0])
 
-    def show_map(self, answer: MapAnswer, state: ViewState) -> None:
-        """Draw cells or pictures of the maps on the screen."""
+    def show_map(self, answer: MapAnswer, state: ViewState, how: str) -> None:
+        """Draw cells or pictures of the maps on the screen.
+
+        Args:
+            answer: The cells or pictures.
+            state: What is on the screen.
+            how: What made the numbers of a map that is not per head.
+        """
         for number, (view, name) in enumerate(zip(self.shown_maps(state), state.maps, strict=True)):
             if answer.pictures:
                 view.body.show_overview(answer.pictures[number], answer.scale)
@@ -105,7 +121,8 @@ class Stage(Horizontal):
             spec = get(name)
             variant = f" ({state.variant})" if spec.has_variants else ""
             caption = view.body.caption
-            where = f" {spec.title}{variant} · L{state.layer} H{state.head}"
+            head = f" H{state.head}" if spec.per_head else f" · {how}"
+            where = f" {spec.title}{variant} · L{state.layer}{head}"
             scale = f"{answer.scale.legend()}{left_out}{note} "
             view.title.show(where + (f" · {caption}" if caption else ""), scale)
             if number == 0:
@@ -155,7 +172,7 @@ class Stage(Horizontal):
         for map_view in self.maps:
             map_view.body.look = look
             map_view.body.refresh()
-        for layer_view in (self.depth, self.transfer):
+        for layer_view in (self.depth, self.transfer, self.own, self.compare):
             layer_view.body.look = look
             layer_view.body.refresh()
         self.wall.body.look = self.reading.body.look = look

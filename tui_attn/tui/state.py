@@ -10,7 +10,7 @@ from tui_attn.answers import HeadSummary, Token, Unit, Variant
 from tui_attn.render.cells import visible
 
 LabelMode = Literal["readable", "raw", "ids"]
-View = Literal["grid", "mosaic", "text", "identity", "transfer"]
+View = Literal["grid", "mosaic", "text", "identity", "transfer", "own", "compare"]
 
 LABEL_MODES: tuple[LabelMode, ...] = ("readable", "raw", "ids")
 

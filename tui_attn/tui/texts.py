@@ -178,3 +178,10 @@ def progress(phase: Progress, elapsed: float) -> str:
     """Where a long job is."""
     steps = f" {phase.done}/{phase.total}" if phase.total else ""
     return f"{phase.phase}{steps}  {elapsed:.0f} s"
+
+
+def duration(seconds: float) -> str:
+    """A time to wait in words: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

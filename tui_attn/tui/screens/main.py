@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from tui_attn.answers import VARIANTS, Cell, HeadSummary, Inspector, ModelRequest, Variant
+from tui_attn.answers.attribution import ESTIMATED
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import MAPS, get
@@ -24,6 +25,7 @@ from tui_attn.render.cells import visible
 from tui_attn.render.grid import Look
 from tui_attn.render.palette import COLOUR_MAPS
 from tui_attn.tui import texts
+from tui_attn.tui.attribution import AttributionPart
 from tui_attn.tui.identity import IdentityPart
 from tui_attn.tui.jobs import Done, Lane, Progressed
 from tui_attn.tui.keys import bindings
@@ -87,6 +89,7 @@ class MainScreen(Screen[None]):
         self._heading = Lane(self, "heads", self._with_session(compute_heads), self._unexpected)
         self._exporting = Lane(self, "export", self._with_session(compute_export), self._unexpected)
         self.identity = IdentityPart(self, self._with_session, self._unexpected)
+        self.attribution = AttributionPart(self, self._with_session, self._unexpected)
         self._started = time.monotonic()
 
     def compose(self) -> ComposeResult:
@@ -119,6 +122,16 @@ class MainScreen(Screen[None]):
         return self.stage.grid
 
     @property
+    def looking(self) -> int:
+        """The token (or word) that looks."""
+        return self.grid.cursor[0]
+
+    @property
+    def in_layers(self) -> bool:
+        """Whether the view has columns for layers, and no panes."""
+        return self.identity.seen or self.attribution.in_layers
+
+    @property
     def token_labels(self) -> list[str]:
         """The tokens' names, whatever the unit of the grid is."""
         tokens = self.session.run.tokens if self.session else ()
@@ -128,7 +141,7 @@ class MainScreen(Screen[None]):
     def lanes(self) -> list[Lane[Any, Any]]:
         """Everything that may be running."""
         own = [self._opening, self._mapping, self._detailing, self._heading, self._exporting]
-        return [*own, *self.identity.lanes]
+        return [*own, *self.identity.lanes, *self.attribution.lanes]
 
     # --- the session -----------------------------------------------------------------------------
 
@@ -175,9 +188,10 @@ class MainScreen(Screen[None]):
         self.query_one(Loading).end()
         self.stage.start(model, state)
         self.identity.opened()
+        self.attribution.opened()
         self._relabel()
         self._show_view()
-        self._show_panes()
+        self.show_panes()
         self._show_lines()
         if self.focused is None:
             self.stage.main(state).focus()
@@ -186,6 +200,8 @@ class MainScreen(Screen[None]):
 
     @on(Progressed)
     def _progressed(self, message: Progressed) -> None:
+        if self.attribution.progressed(message):
+            return
         elapsed = time.monotonic() - self._started
         if message.lane is self._opening:
             self.query_one(Loading).report(message.progress)
@@ -196,7 +212,7 @@ class MainScreen(Screen[None]):
     def _done(self, message: Done) -> None:
         lane, request, answer = message.lane, message.request, message.answer
         lane.finished()
-        if self.identity.done(message):
+        if self.identity.done(message) or self.attribution.done(message):
             return
         if message.cancelled:
             if lane is self._opening and not lane.busy:
@@ -264,11 +280,14 @@ class MainScreen(Screen[None]):
             state.variant,
             state.unit,
             state.without_special,
+            self.attribution.shown or ESTIMATED,
         )
 
     @on(AttentionGrid.NeedWindow)
-    def _ask_map(self) -> None:
-        if self.ready:
+    def ask_map(self) -> None:
+        """Ask for the cells on the screen."""
+        waiting = self.state.map == "attribution" and self.attribution.shown is None
+        if self.ready and not waiting:
             self._mapping.ask(self._map_request(), supersede=True)
 
     def _detail_request(self) -> DetailRequest:
@@ -305,7 +324,7 @@ class MainScreen(Screen[None]):
         # Older rows and columns are cells all the same; anything else is about something else.
         if replace(self._map_request(), rows=request.rows, columns=request.columns) != request:
             return
-        self.stage.show_map(answer, state)
+        self.stage.show_map(answer, state, self.attribution.how())
         self._show_sentence()
         self._ask_cell()
 
@@ -318,15 +337,19 @@ class MainScreen(Screen[None]):
         if request.variant == self.state.variant:
             self.summaries[request.layer] = summaries
             self.stage.wall.body.add(summaries)
-            self._show_panes()
+            self.show_panes()
             self._show_lines()
         self._ask_heads()
 
-    def _show_panes(self) -> None:
+    def show_panes(self) -> None:
+        """Draw what the panes show now."""
         if self.session is None:
             return
         state, statistic = self.state, STATISTICS[self.state.statistic]
         layers, heads = self.query_one("#layers", Pane), self.query_one("#heads", Pane)
+        if self.attribution.seen:
+            self.attribution.show_panes(layers, heads)
+            return
         entries = texts.layer_entries(
             self.session.model.layers, self.summaries, statistic, layers.size.width, self.look
         )
@@ -365,8 +388,9 @@ class MainScreen(Screen[None]):
         if self.session is None:
             line.show("")
             return
-        if self.identity.seen:
-            line.show(*self.identity.detail())
+        if self.identity.seen or self.attribution.seen:
+            part = self.identity if self.identity.seen else self.attribution
+            line.show(*part.detail())
             return
         told = texts.identifiability(self.cell, self.size.width) if self.cell else ""
         line.show(*texts.detail(self.labels, self.grid.cursor, self.cell, told))
@@ -383,15 +407,17 @@ class MainScreen(Screen[None]):
         self.labels = unit_labels(tokens, self.state.unit, self.state.labels)
         self.stage.set_labels(self.labels, self.state)
         self.identity.relabel()
+        self.attribution.relabel()
         self._changed()
 
     def _changed(self) -> None:
         """Another head, map or variant: ask for everything that shows it."""
         self.cell = None
-        self._ask_map()
+        self.ask_map()
         self.identity.ask()
+        self.attribution.changed()
         self._ask_heads()
-        self._show_panes()
+        self.show_panes()
         self.show_detail()
 
     def _show_view(self) -> None:
@@ -404,7 +430,7 @@ class MainScreen(Screen[None]):
         message.display = tiny
         message.update(f"{wide}x{high} is too small: 80x24 shows everything")
         self.query_one("#body").display = not tiny
-        crowded = (self.state.split and view == "grid" and wide < 110) or self.identity.seen
+        crowded = (self.state.split and view == "grid" and wide < 110) or self.in_layers
         self.query_one("#layers").display = wide >= 64 and not crowded
         self.query_one("#heads").display = wide >= 52 and not crowded
         self.query_one(Loading).display = loading
@@ -421,7 +447,7 @@ class MainScreen(Screen[None]):
         """Panes drop away where there is no room for them."""
         self._show_view()
         self._show_lines()
-        self.call_after_refresh(self._show_panes)
+        self.call_after_refresh(self.show_panes)
 
     # --- moving ----------------------------------------------------------------------------------
 
@@ -478,6 +504,7 @@ class MainScreen(Screen[None]):
 
     @on(LayerGrid.CursorMoved)
     def _layers_moved(self) -> None:
+        """A cell of a view by layers was chosen."""
         self.show_detail()
         self.identity.show_sentence()
 
@@ -485,6 +512,8 @@ class MainScreen(Screen[None]):
     def _pane_chosen(self, message: Pane.Chosen) -> None:
         if message.pane.id == "layers":
             self.go(message.index, self.state.head)
+        elif self.attribution.seen:
+            pass  # the pane shows what a layer mixes
         elif message.index < len(self.state.head_order):
             self.go(self.state.layer, self.state.head_order[message.index])
 
@@ -510,6 +539,8 @@ class MainScreen(Screen[None]):
         """Previous or next layer."""
         if self.identity.seen:
             self.identity.move_layer(step)
+        elif self.state.view == "own":
+            self.stage.own.body.move(0, step)
         elif self.session is not None:
             last = self.session.model.layers - 1
             self.go(min(max(self.state.layer + step, 0), last), self.state.head)
@@ -526,10 +557,15 @@ class MainScreen(Screen[None]):
             self._switch("identity")
             self.identity.enter()
         else:
+            leaves = self.in_layers
             self.state.map = name
-            if self.identity.seen:
+            if not get(name).per_head:
+                self.state.split = False
+            if leaves:
                 self.state.along = "query"
                 self._switch("grid")
+            self._show_view()
+            self._show_lines()
         self._changed()
 
     def action_flip(self) -> None:
@@ -543,17 +579,37 @@ class MainScreen(Screen[None]):
         self._changed()
 
     def action_split(self) -> None:
-        """A second map beside the first."""
+        """A second map beside the first; for attribution, attention beside it."""
         if self.identity.seen:
             self.notify("token identity stands alone; 1 shows attention", markup=False)
             return
         state = self.state
+        if self.attribution.seen:
+            self._to_attribution("compare")
+            return
         state.split = not state.split
         state.beside = "attention" if state.map == "effective" else "effective"
         state.view = "grid"
         self._show_view()
         self.stage.start_split(self.labels)
         self._changed()
+
+    def _to_attribution(self, view: View) -> None:
+        """To a view of attribution, and back to its grid."""
+        if self.session is None:
+            return
+        if self.state.unit == "word":
+            self.action_words()
+        self._switch("grid" if self.state.view == view else view)
+        self.attribution.changed()
+        self.show_detail()
+
+    def action_exact(self) -> None:
+        """The exact sweep of attribution."""
+        if self.attribution.seen:
+            self.attribution.choose_exact(True)
+        else:
+            self.notify("5 shows attribution; E makes it exact", markup=False)
 
     def action_variant(self) -> None:
         """Next variant of effective attention, or next method of token identity."""
@@ -580,21 +636,24 @@ class MainScreen(Screen[None]):
         if self.identity.seen:
             self.identity.zoom(step)
             return
+        if self.attribution.in_layers:
+            self.attribution.body.set_zoom(step)
+            return
         self.stage.zoom(step)
         self._align()
-        self._ask_map()
+        self.ask_map()
 
     def action_statistic(self) -> None:
         """Next statistic of the panes."""
         self.state.statistic = (self.state.statistic + 1) % len(STATISTICS)
-        self._show_panes()
+        self.show_panes()
 
     def action_sort(self) -> None:
         """Sort the heads by the statistic, or by number."""
         self.state.sorted = not self.state.sorted
         order = f"by {STATISTICS[self.state.statistic].title}" if self.state.sorted else "by number"
         self.notify(f"heads {order}", markup=False)
-        self._show_panes()
+        self.show_panes()
 
     def _switch(self, view: View) -> None:
         self.state.view = view
@@ -610,6 +669,9 @@ class MainScreen(Screen[None]):
             self._switch("identity" if self.state.view == "transfer" else "transfer")
             self.identity.ask()
             self.show_detail()
+            return
+        if self.attribution.seen:
+            self._to_attribution("own")
             return
         if self.state.view == "mosaic":
             self._switch("grid")
@@ -649,7 +711,7 @@ class MainScreen(Screen[None]):
         """Words or tokens; the cursor stays on its word."""
         if self.session is None:
             return
-        if self.identity.seen:
+        if self.in_layers:
             self.notify("hidden states belong to tokens, not to words", markup=False)
             return
         tokens, state = self.session.run.tokens, self.state
@@ -673,7 +735,7 @@ class MainScreen(Screen[None]):
 
     def action_without_special(self) -> None:
         """Leave special tokens and the sink out of the colour scale; the numbers stay."""
-        if self.identity.seen:
+        if self.in_layers:
             self.notify("i chooses whether special tokens are counted", markup=False)
             return
         self.state.without_special = not self.state.without_special
@@ -685,7 +747,7 @@ class MainScreen(Screen[None]):
         self.look = replace(self.look, colours=COLOUR_MAPS[self.state.colours])
         self.notify(f"colours: {self.look.colours.name}", markup=False)
         self.stage.recolour(self.look, self.summaries)
-        self._show_panes()
+        self.show_panes()
 
     # --- asking the person -----------------------------------------------------------------------
 
@@ -738,7 +800,11 @@ class MainScreen(Screen[None]):
 
     def action_copy_row(self) -> None:
         """Send the cursor's row to the terminal's clipboard, as key, token and value."""
-        lines = self.identity.copied() if self.identity.seen else self._copied()
+        if self.in_layers:
+            part = self.identity if self.identity.seen else self.attribution
+            lines = part.copied()
+        else:
+            lines = self._copied()
         text = "\n".join(lines)
         if not lines or len(text.encode()) > _CLIPBOARD_LIMIT:
             self.notify("the row is too long for a clipboard: export it with e", markup=False)
@@ -758,6 +824,8 @@ class MainScreen(Screen[None]):
         if running:
             for lane in running:
                 lane.cancel()
+        elif self.attribution.stop():
+            self.attribution.show_title()
         elif self.state.view == "transfer" or self.state.along == "layer":
             self.state.along = "query"
             self._switch("identity")

@@ -31,6 +31,10 @@ class Line(Widget):
             self._left, self._right = made
             self.refresh()
 
+    def retitle(self, left: str) -> None:
+        """Write the left part; the right one stays."""
+        self.show(left, self._right)
+
     def render(self) -> Text:
         """The line, exactly as wide as the widget."""
         room = self.size.width
