@@ -25,6 +25,9 @@ PICTURES = {
     "text": ((100, 30), "} } 2 v right right right right"),
     "identity": ((100, 40), "4 V l l l l l l j j j j"),
     "transfer": ((100, 24), "4 V m"),
+    "attribution": ((160, 40), "5 } } } } } j j"),
+    "own-shares": ((100, 40), "5 m"),
+    "attention-and-attribution": ((100, 40), "5 } } } } } j j s"),
     "help": ((100, 40), "question_mark"),
 }
 
@@ -38,9 +41,11 @@ async def take(name: str, size: tuple[int, int], keys: str) -> None:
         for key in keys.split():
             await pilot.press(key)
             await pilot.pause(0.3)
-        await pilot.pause(1.5)
+        await pilot.pause(8 if "5" in keys else 1.5)  # attribution is estimated meanwhile
         # The viewer's own monospace font: a picture needs no network.
         svg = app.export_screenshot(title="attn-inspect")
+    for lane in app.main_screen.lanes:
+        lane.stop(seconds=20)
     path = FOLDER / f"{name}.svg"
     path.write_text(_self_contained(svg), encoding="utf-8")
     if shutil.which("rsvg-convert"):

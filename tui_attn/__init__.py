@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tui_attn.answers import Inspector, ModelRequest
+    from tui_attn.answers.attribution import AttributionChoices
+    from tui_attn.answers.identity import IdentityChoices, choose
     from tui_attn.errors import ExitCode, InspectError
     from tui_attn.export import ExportRequest, export_file
     from tui_attn.maps import MAPS
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from tui_attn.session import open_session
 
 _HOMES = {
+    "AttributionChoices": "answers.attribution",
     "ExitCode": "errors",
     "ExportRequest": "export",
     "InspectError": "errors",
@@ -29,6 +32,8 @@ _HOMES = {
     "MAPS": "maps",
     "ModelRequest": "answers",
     "Selection": "selection",
+    "IdentityChoices": "answers.identity",
+    "choose": "answers.identity",
     "export_file": "export",
     "open_session": "session",
     "parse": "selection",
@@ -36,12 +41,15 @@ _HOMES = {
 
 __all__ = [
     "MAPS",
+    "AttributionChoices",
     "ExitCode",
     "ExportRequest",
+    "IdentityChoices",
     "InspectError",
     "Inspector",
     "ModelRequest",
     "Selection",
+    "choose",
     "export_file",
     "open_session",
     "parse",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -10,8 +12,10 @@ import pytest
 
 from tests.fakes import FakeSession
 from tui_attn import cli, session
+from tui_attn.answers.attribution import AttributionChoices
+from tui_attn.answers.identity import choose
 from tui_attn.errors import InspectError
-from tui_attn.export import ExportRequest, export_file
+from tui_attn.export import ExportRequest, command_line, export_file, export_stream
 from tui_attn.selection import parse
 
 
@@ -236,3 +240,94 @@ def test_a_closed_standard_error_is_no_reason_to_stop(
     code, out, _ = run(capsysbinary, "heads", "m", "a b c", "--max-tokens", "3")
     assert code == 0
     assert len(out.splitlines()) == 13
+
+
+@pytest.mark.parametrize(
+    "arguments,header",
+    [
+        (("identity",), "layer,token,token_text,rank,cosine,nearest,nearest_text"),
+        (("identity", "--summary", "rates"), "layer,method,metric,target,candidates,match,"),
+        (("identity", "--summary", "transfer", "--probe", "ridge"), "train_layer,test_layer,"),
+        (("attribution",), "layer,query,key,query_token,key_token,value"),
+        (("attribution", "--summary", "own"), "layer,n,min,q1,median,q3,max,not_main"),
+        (("attribution", "--summary", "distance"), "layer,side,distance,relative"),
+        (("attribution", "--summary", "kind"), "layer,kind,tokens,own,given"),
+    ],
+)
+def test_the_tables_of_hidden_states(capsysbinary, arguments: tuple[str, ...], header: str) -> None:
+    code, out, err = run(capsysbinary, "export", "--map", *arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith(header)
+    assert len(out.splitlines()) > 2
+
+
+def test_identity_leaves_special_tokens_out_unless_asked(capsysbinary) -> None:
+    def tokens(*arguments: str) -> set[str]:
+        out = run(capsysbinary, "export", "m", "a b", "--map", "identity", *arguments)[1]
+        return {line.split(",")[1] for line in out.splitlines()[1:]}
+
+    assert tokens() == {"1", "2"}
+    assert tokens("--special") == {"0", "1", "2", "3"}
+    assert tokens("--select", "q=2") == {"2"}
+
+
+def test_layers_of_hidden_states(capsysbinary) -> None:
+    def layers(*arguments: str) -> list[str]:
+        out = run(capsysbinary, "export", "--map", "identity", "--select", "q=1", *arguments)[1]
+        return [line.split(",")[0].strip('"') for line in out.splitlines()[1:]]
+
+    assert layers() == ["emb", "0", "1", "2"]
+    assert layers("--layer", "emb,2") == ["emb", "2"]
+    assert layers("--layer", "emb") == ["emb"]
+    assert layers("--layer", "1:") == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "arguments,words",
+    [
+        (("--map", "identity", "--select", "H1"), "no heads"),
+        (("--map", "identity", "--select", "k=1"), "no keys"),
+        (("--map", "identity", "--select", "q=0"), "--special"),
+        (("--map", "identity", "--layer", "9"), "no layer 9"),
+        (("--map", "identity", "--summary", "own"), "rates"),
+        (("--map", "identity", "--summary", "rates", "--select", "q=1"), "no queries"),
+        (("--map", "identity", "--candidates", "vocabulary", "--match", "position"), "match id"),
+        (("--map", "identity", "--exact"), "--map attribution"),
+        (("--map", "attribution", "--select", "H1"), "no heads"),
+        (("--map", "attribution", "--layer", "emb"), "no layer emb"),
+        (("--map", "attribution", "--norm", "ones"), "--exact"),
+        (("--map", "attribution", "--exact", "--probes", "4"), "no probes"),
+        (("--map", "attribution", "--metric", "l2"), "--map identity"),
+        (("--map", "attention", "--layer", "emb"), "no layer emb"),
+        (("--map", "attention", "--summary", "own"), "leave it out"),
+    ],
+)
+def test_choices_that_do_not_fit_are_refused(
+    capsysbinary, arguments: tuple[str, ...], words: str
+) -> None:
+    code, out, err = run(capsysbinary, "export", *arguments)
+    assert (code, out) == (2, "")
+    assert words in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ExportRequest("identity", parse("L1 q=1"), identity=choose(metric="l2", special=True)),
+        ExportRequest("identity", identity=choose(candidates="vocabulary")),
+        ExportRequest("identity", summary="transfer", identity=choose(probe="ridge")),
+        ExportRequest("attribution", parse("L1"), attribution=AttributionChoices(probes=3, seed=7)),
+        ExportRequest("attribution", attribution=AttributionChoices(exact=True, norm="ones")),
+        ExportRequest("attribution", summary="offset", attribution=AttributionChoices(exact=True)),
+    ],
+    ids=lambda request: f"{request.map}-{request.summary}-{request.attribution}",
+)
+def test_the_printed_command_makes_the_same_table_again(
+    capsysbinary, fake: FakeSession, request_: ExportRequest
+) -> None:
+    first = io.BytesIO()
+    export_stream(fake, request_, first)
+    _, *arguments = shlex.split(command_line(fake, request_))
+    code, out, _ = run(capsysbinary, *arguments)
+    assert code == 0
+    assert out.encode() == first.getvalue()

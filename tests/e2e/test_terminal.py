@@ -62,6 +62,38 @@ def test_first_use(terminal: Terminal, tmp_path: Path) -> None:
     assert np.isfinite([float(row["value"]) for row in rows]).all()
 
 
+def test_hidden_states(terminal: Terminal, tmp_path: Path) -> None:
+    """Identity and attribution, moving on while it is refined, and their tables."""
+    terminal.run()
+    terminal.wait_for("raw 0.")
+    terminal.press("4")
+    terminal.wait_for("Token identity")
+    terminal.wait_for("naive by id")
+    terminal.press("}", "}", "}", "}", "}")
+    terminal.wait_for("at L5")
+    terminal.press("i")
+    terminal.wait_for("special tokens")
+    terminal.press("i", "e")
+    terminal.wait_for("identity-naive.csv")
+    terminal.press("Enter")
+    terminal.wait_for("wrote")
+    terminal.press("5")
+    terminal.wait_for("Hidden token attribution")
+    terminal.press("j", "l")
+    terminal.wait_for("query 1 the")
+    terminal.wait_for("not main")
+    terminal.press("m")
+    terminal.wait_for("Own share of every token")
+    terminal.press("s")
+    terminal.wait_for("rank corr")
+    terminal.press("q")
+    terminal.wait_for("code 0")
+    with (tmp_path / "identity-naive.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 7 * 48
+    assert {row["rank"] for row in rows if row["layer"] == "emb"} == {"1"}
+
+
 def test_edit_the_text_and_resize(terminal: Terminal) -> None:
     terminal.run("all-MiniLM-L6-v2", "'[/INST] [red] 日本'")
     terminal.wait_for("raw 0.")

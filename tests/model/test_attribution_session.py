@@ -154,6 +154,28 @@ def test_windows_are_answered_while_it_computes(tmp_path: Path) -> None:
     assert session.attribution.state(AttributionChoices(probes=2)).probes == 2
 
 
+def test_two_sessions_compute_at_once(tmp_path: Path) -> None:
+    """Torch has one level of forward derivatives for all threads."""
+    sessions = [opened(tmp_path, "bert") for _ in range(2)]
+    choices = AttributionChoices(probes=32)
+    failures: list[BaseException] = []
+
+    def work(session: Session) -> None:
+        try:
+            session.attribution.refine(choices)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(session,)) for session in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    one, other = (session.attribution.shares(2, choices) for session in sessions)
+    assert torch.equal(one, other)
+
+
 def test_comparison_and_summaries(tmp_path: Path) -> None:
     session = opened(tmp_path, "llama")
     session.attribution.refine(EXACT)

@@ -7,6 +7,7 @@ while they are used, so that no second copy of the model is ever held.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -28,6 +29,7 @@ from tui_attn.progress import Job
 
 IMPLEMENTATION = "attn_inspect_math"
 _HALF = (torch.float16, torch.bfloat16)
+_forward_mode = threading.RLock()
 
 _answer: ContextVar[Callable[[Attention], torch.Tensor]] = ContextVar(
     "answer", default=Attention.output
@@ -55,8 +57,11 @@ AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
 
 @contextmanager
 def plain_attention(model: Any) -> Iterator[None]:  # noqa: ANN401
-    """While this is open, the model's blocks run with attention that has forward derivatives."""
-    with torch.no_grad(), implementation(model, IMPLEMENTATION):
+    """While this is open, the model's blocks run with attention that has forward derivatives.
+
+    One thread at a time: torch keeps one level of forward derivatives for the whole process.
+    """
+    with _forward_mode, torch.no_grad(), implementation(model, IMPLEMENTATION):
         yield
 
 
