@@ -9,7 +9,7 @@ import platform
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("first_map", "probes")
+PARTS = ("first_map", "probes", "attribution")
 
 
 def main() -> None:

@@ -134,7 +134,7 @@ async def test_the_panes_show_what_a_layer_mixes(start: Start) -> None:
         await press(pilot, "5", "}", "}")
         shown = pane(pilot, "heads")
         assert shown[0].strip() == "L2 mixing"
-        names = [line[1:12].strip() for line in shown[1:20]]
+        names = [line[1:14].strip() for line in shown[1:20]]
         for name in ("own share", "median", "not main", "before", "after", "1", "special"):
             assert name in names
         own = session.attribution.shares(2, AttributionChoices(probes=128)).diagonal()

@@ -95,10 +95,13 @@ async def test_maps_by_number_and_flip(start) -> None:
             shown.append(screen.grid.window.map)
             assert screen.grid.scale.signed == (shown[-1] != "attention")
         assert shown == ["effective", "null", "attention", "effective", "attention"]
-        for key in "456789":
+        for key in "6789":
             await pilot.press(key)
         await settle(pilot)
         assert screen.grid.window.map == "attention"
+        await pilot.press("5")
+        await settle(pilot)
+        assert screen.grid.window.map == "attribution"
 
 
 async def test_split_shares_cursor_and_scale(start) -> None:

@@ -26,6 +26,10 @@ SMALL, LARGE = (80, 24), (200, 50)
         (LARGE, "4,V,j,l"),
         (SMALL, "4,V,m"),
         (SMALL, "4,i,j"),
+        (SMALL, "5"),
+        (LARGE, "5,}"),
+        (SMALL, "5,m"),
+        (SMALL, "5,j,s"),
     ],
     ids=[
         "main-80",
@@ -40,6 +44,10 @@ SMALL, LARGE = (80, 24), (200, 50)
         "identity-200",
         "transfer",
         "choices",
+        "attribution-80",
+        "attribution-200",
+        "own-shares",
+        "compare",
     ],
 )
 def test_screens(snap_compare, size: tuple[int, int], keys: str) -> None:

@@ -18,7 +18,8 @@ class Action:
         help: What it does.
         group: Heading in the help.
         footer: Its short name in the footer, empty to stay out of it.
-        depth: Its short name in the footer where hidden states are shown.
+        identity: Its short name in the footer under token identity.
+        attribution: Its short name in the footer under attribution.
     """
 
     call: str
@@ -27,7 +28,8 @@ class Action:
     help: str
     group: str
     footer: str = ""
-    depth: str = ""
+    identity: str = ""
+    attribution: str = ""
 
 
 ACTIONS = (
@@ -49,7 +51,9 @@ ACTIONS = (
     Action("head(-1)", "left_square_bracket", "[", "previous head", "Heads"),
     Action("head(1)", "right_square_bracket", "]", "next head", "Heads", "head"),
     Action("layer(-1)", "left_curly_bracket", "{", "previous layer", "Heads"),
-    Action("layer(1)", "right_curly_bracket", "}", "next layer", "Heads", "layer", "layer"),
+    Action(
+        "layer(1)", "right_curly_bracket", "}", "next layer", "Heads", "layer", "layer", "layer"
+    ),
     Action("statistic", "full_stop", ".", "next statistic in the panes", "Heads"),
     Action("sort", "comma", ",", "sort the heads by the statistic, and back", "Heads"),
     Action(
@@ -58,7 +62,8 @@ ACTIONS = (
         "m",
         "all heads at once, and back; for token identity and attribution all layers",
         "Heads",
-        depth="transfer",
+        identity="transfer",
+        attribution="own shares",
     ),
     *(
         Action(f"map({number})", str(number), str(number), f"map {number}", "Maps")
@@ -80,6 +85,7 @@ ACTIONS = (
         "a second map beside, with one cursor; for attribution attention beside it",
         "Maps",
         "split",
+        attribution="beside attention",
     ),
     Action(
         "variant",
@@ -87,16 +93,19 @@ ACTIONS = (
         "V",
         "next variant of effective attention, next method of token identity",
         "Maps",
-        depth="method",
+        identity="method",
     ),
-    Action("exact", "E,shift+e", "E", "exact attribution, with all tangents", "Maps"),
+    Action(
+        "exact", "E,shift+e", "E", "exact attribution, with all tangents", "Maps", "", "", "exact"
+    ),
     Action(
         "choices",
         "i",
         "i",
         "the choices that change the numbers of this map",
         "Maps",
-        depth="choices",
+        identity="choices",
+        attribution="choices",
     ),
     Action("zoom(1)", "plus,equals_sign", "+", "nearer", "Look"),
     Action("zoom(-1)", "minus", "-", "farther, down to the whole map", "Look"),
@@ -109,17 +118,19 @@ ACTIONS = (
         "without_special", "x", "x", "special tokens and the sink out of the colour scale", "Look"
     ),
     Action("colours", "c", "c", "next colour map", "Look"),
-    Action("goto", "colon", ":", "go to, for example L5H3 q=12 k=3", "Find", "go to", "go to"),
+    Action(
+        "goto", "colon", ":", "go to, for example L5H3 q=12 k=3", "Find", "go to", "go to", "go to"
+    ),
     Action("find", "slash", "/", "find a token", "Find"),
     Action("find_again(1)", "n", "n", "next hit", "Find"),
     Action("find_again(-1)", "N,shift+n", "N", "previous hit", "Find"),
-    Action("edit_text", "t", "t", "edit the text and run it", "Do", "text", "text"),
+    Action("edit_text", "t", "t", "edit the text and run it", "Do", "text", "text", "text"),
     Action("open_model", "o", "o", "open another model", "Do"),
-    Action("export", "e", "e", "export what is shown", "Do", "export", "export"),
+    Action("export", "e", "e", "export what is shown", "Do", "export", "export", "export"),
     Action("copy_row", "y", "y", "copy the row to the terminal's clipboard", "Do"),
     Action("cancel", "escape", "esc", "stop what is running, or close what is open", "Do"),
     Action("command_palette", "ctrl+p", "ctrl+p", "command palette", "Do"),
-    Action("help", "question_mark,f1", "?", "this help", "Do", "help", "help"),
+    Action("help", "question_mark,f1", "?", "this help", "Do", "help", "help", "help"),
     Action("quit", "q", "q", "quit", "Do"),
 )
 

@@ -47,8 +47,8 @@ def layer_plots(mixing: Mixing, width: int, look: Look) -> list[Entry]:
         lines.append([[Segment(text, _QUIET)]])
 
     def line(name: str, value: float, reach: float = 1.0) -> None:
-        plot = bar(value / reach if reach > 0 else 0.0, max(width - 18, 1), ascii=look.ascii)
-        lines.append([[Segment(f"{name:<11.11}{number(value)} "), Segment(plot, _QUIET)]])
+        plot = bar(value / reach if reach > 0 else 0.0, max(width - 20, 1), ascii=look.ascii)
+        lines.append([[Segment(f"{name:<13.13}{number(value)} "), Segment(plot, _QUIET)]])
 
     heading("own share")
     for name, value in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from rich.segment import Segment
 from rich.style import Style
@@ -154,16 +155,16 @@ def _head_entry(
     return lines
 
 
-def footer(width: int, depth: bool) -> Text:
+def footer(width: int, subject: Literal["footer", "identity", "attribution"]) -> Text:
     """The footer: at most eight keys, as many as fit.
 
     Args:
         width: Cells.
-        depth: Whether hidden states are shown, not heads.
+        subject: Which of an action's names are meant: `footer` is that of heads.
     """
     line = Text()
     for action in ACTIONS:
-        name = action.depth if depth else action.footer
+        name = getattr(action, subject)
         if not name:
             continue
         part = f" {action.shown} {name} "

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -130,6 +130,12 @@ class MainScreen(Screen[None]):
     def in_layers(self) -> bool:
         """Whether the view has columns for layers, and no panes."""
         return self.identity.seen or self.attribution.in_layers
+
+    @property
+    def _subject(self) -> Literal["footer", "identity", "attribution"]:
+        if self.identity.seen:
+            return "identity"
+        return "attribution" if self.attribution.seen else "footer"
 
     @property
     def token_labels(self) -> list[str]:
@@ -379,7 +385,7 @@ class MainScreen(Screen[None]):
             session.model if session else None, session.run if session else None, error
         )
         self.query_one("#status", Line).show(*status)
-        self.query_one("#footer", Line).show(texts.footer(self.size.width, self.identity.seen))
+        self.query_one("#footer", Line).show(texts.footer(self.size.width, self._subject))
         self.show_detail()
 
     def show_detail(self) -> None:
