@@ -12,7 +12,7 @@ from tests.tui.conftest import Start, main, make_app, settle
 from tui_attn.answers.attribution import AttributionChoices
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.tui.plots import bar
+from tui_attn.tui.parts.plots import bar
 from tui_attn.tui.widgets.lines import Line
 from tui_attn.tui.widgets.panes import Pane
 

@@ -89,7 +89,7 @@ async def test_answers_about_an_older_text_are_dropped(start) -> None:
         session.gate.clear()
         await pilot.press("]")
         await pilot.pause()
-        assert screen._mapping.busy
+        assert screen.heads._mapping.busy
         screen.run_number += 1  # another text has been opened meanwhile
         before = screen.grid.window
         session.gate.set()
@@ -277,14 +277,14 @@ async def test_a_detail_about_something_else_is_never_shown(start, key: str) -> 
     session = FakeSession(words=["pur", "##ring", "cat"])
     async with start(session) as pilot:
         screen = main(pilot)
-        old = screen._detail_request()
+        old = screen.heads._detail_request()
         await pilot.press(key)
         await settle(pilot)
-        wrong = replace(screen.cell, raw=0.123456)
-        screen._show_cell(old, wrong)
-        assert screen.cell != wrong
-        screen._show_cell(screen._detail_request(), wrong)
-        assert screen.cell == wrong
+        wrong = replace(screen.heads.cell, raw=0.123456)
+        screen.heads._show_cell(old, wrong)
+        assert screen.heads.cell != wrong
+        screen.heads._show_cell(screen.heads._detail_request(), wrong)
+        assert screen.heads.cell == wrong
 
 
 async def test_stopping_too_late_never_leaves_numbers_under_other_labels(start) -> None:
@@ -318,7 +318,7 @@ async def test_a_text_that_is_stopped_leaves_the_old_map_alive(start) -> None:
         session.gate.set()
         await settle(pilot)
         assert screen.state.layer == screen.grid.window.layer == 1
-        assert screen.cell is not None
+        assert screen.heads.cell is not None
 
 
 @pytest.mark.parametrize("moves", ["j,l", "G,end", "G,end,k,k,k,h,h", ""])

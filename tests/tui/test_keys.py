@@ -242,7 +242,7 @@ async def test_a_text_that_fails_leaves_the_old_one(start) -> None:
         assert screen.grid.length == 20
         await pilot.press("j")
         await settle(pilot)
-        assert screen.cell is not None
+        assert screen.heads.cell is not None
 
 
 async def test_open_another_model(start) -> None:
@@ -354,7 +354,7 @@ async def test_statistics_and_sorting(start) -> None:
         pane = screen.query_one("#heads", Pane)
         assert "null share" in pane.title
         await pilot.press(",")
-        shares = [summary.null_share for summary in screen.summaries[0]]
+        shares = [summary.null_share for summary in screen.heads.summaries[0]]
         assert [shares[head] for head in screen.state.head_order] == sorted(shares, reverse=True)
         assert screen.state.head == 0
         await pilot.press("[")

@@ -57,6 +57,9 @@ def _goto_layer(screen: MainScreen, wanted: Selection) -> None:
 
 def choices(screen: MainScreen) -> None:
     """Choose what changes the numbers of what is shown."""
+    if screen.session is None:
+        screen.notify("no model is open", markup=False)
+        return
     if screen.identity.seen:
         screen.app.push_screen(Choices("Token identity", screen.identity.options))
         return

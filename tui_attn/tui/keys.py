@@ -99,7 +99,7 @@ ACTIONS = (
         "exact", "E,shift+e", "E", "exact attribution, with all tangents", "Maps", "", "", "exact"
     ),
     Action(
-        "choices",
+        "ask('choices')",
         "i",
         "i",
         "the choices that change the numbers of this map",
@@ -119,18 +119,25 @@ ACTIONS = (
     ),
     Action("colours", "c", "c", "next colour map", "Look"),
     Action(
-        "goto", "colon", ":", "go to, for example L5H3 q=12 k=3", "Find", "go to", "go to", "go to"
+        "ask('goto')",
+        "colon",
+        ":",
+        "go to, for example L5H3 q=12 k=3",
+        "Find",
+        "go to",
+        "go to",
+        "go to",
     ),
-    Action("find", "slash", "/", "find a token", "Find"),
+    Action("ask('find')", "slash", "/", "find a token", "Find"),
     Action("find_again(1)", "n", "n", "next hit", "Find"),
     Action("find_again(-1)", "N,shift+n", "N", "previous hit", "Find"),
-    Action("edit_text", "t", "t", "edit the text and run it", "Do", "text", "text", "text"),
-    Action("open_model", "o", "o", "open another model", "Do"),
-    Action("export", "e", "e", "export what is shown", "Do", "export", "export", "export"),
+    Action("ask('edit_text')", "t", "t", "edit the text and run it", "Do", "text", "text", "text"),
+    Action("ask('open_model')", "o", "o", "open another model", "Do"),
+    Action("ask('export')", "e", "e", "export what is shown", "Do", "export", "export", "export"),
     Action("copy_row", "y", "y", "copy the row to the terminal's clipboard", "Do"),
     Action("cancel", "escape", "esc", "stop what is running, or close what is open", "Do"),
     Action("command_palette", "ctrl+p", "ctrl+p", "command palette", "Do"),
-    Action("help", "question_mark,f1", "?", "this help", "Do", "help", "help", "help"),
+    Action("ask('show_help')", "question_mark,f1", "?", "this help", "Do", "help", "help", "help"),
     Action("quit", "q", "q", "quit", "Do"),
 )
 

@@ -15,8 +15,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
 
-from tui_attn.answers import VARIANTS, Cell, HeadSummary, Inspector, ModelRequest, Variant
-from tui_attn.answers.attribution import ESTIMATED
+from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import MAPS, get
@@ -25,22 +24,12 @@ from tui_attn.render.cells import visible
 from tui_attn.render.grid import Look
 from tui_attn.render.palette import COLOUR_MAPS
 from tui_attn.tui import texts
-from tui_attn.tui.attribution import AttributionPart
-from tui_attn.tui.identity import IdentityPart
 from tui_attn.tui.jobs import Done, Lane, Progressed
 from tui_attn.tui.keys import bindings
-from tui_attn.tui.requests import (
-    DetailRequest,
-    ExportRequested,
-    HeadsRequest,
-    MapAnswer,
-    MapRequest,
-    OpenRequest,
-    compute_detail,
-    compute_export,
-    compute_heads,
-    compute_map,
-)
+from tui_attn.tui.parts.attribution import AttributionPart
+from tui_attn.tui.parts.heads import HeadsPart
+from tui_attn.tui.parts.identity import IdentityPart
+from tui_attn.tui.requests import ExportRequested, OpenRequest, compute_export
 from tui_attn.tui.stage import Stage
 from tui_attn.tui.state import LABEL_MODES, STATISTICS, View, ViewState, unit_labels
 from tui_attn.tui.widgets.grid import AttentionGrid
@@ -79,15 +68,11 @@ class MainScreen(Screen[None]):
         self.state = ViewState(variant=settings.variant)
         self.session: Inspector | None = None
         self.run_number = 0
-        self.summaries: dict[int, list[HeadSummary]] = {}
-        self.cell: Cell | None = None
         self.labels: list[str] = []
         self.stage = Stage(look)
         self._opening = Lane(self, "open", self._open, self._unexpected)
-        self._mapping = Lane(self, "map", self._with_session(compute_map), self._unexpected)
-        self._detailing = Lane(self, "detail", self._with_session(compute_detail), self._unexpected)
-        self._heading = Lane(self, "heads", self._with_session(compute_heads), self._unexpected)
         self._exporting = Lane(self, "export", self._with_session(compute_export), self._unexpected)
+        self.heads = HeadsPart(self, self._with_session, self._unexpected)
         self.identity = IdentityPart(self, self._with_session, self._unexpected)
         self.attribution = AttributionPart(self, self._with_session, self._unexpected)
         self._started = time.monotonic()
@@ -110,7 +95,7 @@ class MainScreen(Screen[None]):
         self.query_one("#heads", Pane).show("Heads", [], 0)
         self.query_one(Loading).begin()
         self._show_view()
-        self._show_lines()
+        self.show_lines()
         # Importing torch on a thread holds the interpreter's lock: not before the first frame.
         self.call_after_refresh(self.ask_open, self.wanted)
 
@@ -132,6 +117,13 @@ class MainScreen(Screen[None]):
         return self.identity.seen or self.attribution.in_layers
 
     @property
+    def part(self) -> HeadsPart | IdentityPart | AttributionPart:
+        """The part that the view belongs to."""
+        if self.identity.seen:
+            return self.identity
+        return self.attribution if self.attribution.seen else self.heads
+
+    @property
     def _subject(self) -> Literal["footer", "identity", "attribution"]:
         if self.identity.seen:
             return "identity"
@@ -146,8 +138,8 @@ class MainScreen(Screen[None]):
     @property
     def lanes(self) -> list[Lane[Any, Any]]:
         """Everything that may be running."""
-        own = [self._opening, self._mapping, self._detailing, self._heading, self._exporting]
-        return [*own, *self.identity.lanes, *self.attribution.lanes]
+        parts = (self.heads, self.identity, self.attribution)
+        return [self._opening, self._exporting, *(lane for part in parts for lane in part.lanes)]
 
     # --- the session -----------------------------------------------------------------------------
 
@@ -185,20 +177,19 @@ class MainScreen(Screen[None]):
         """Another model or text: everything on the screen belongs to the old one."""
         self.session = session
         self.run_number += 1
-        self.summaries.clear()
-        self.cell = None
         state, model = self.state, session.model
         state.layer = min(state.layer, model.layers - 1)
         state.head = min(state.head, model.heads - 1)
         state.head_order = list(range(model.heads))
         self.query_one(Loading).end()
         self.stage.start(model, state)
+        self.heads.opened()
         self.identity.opened()
         self.attribution.opened()
         self._relabel()
         self._show_view()
         self.show_panes()
-        self._show_lines()
+        self.show_lines()
         if self.focused is None:
             self.stage.main(state).focus()
 
@@ -218,38 +209,32 @@ class MainScreen(Screen[None]):
     def _done(self, message: Done) -> None:
         lane, request, answer = message.lane, message.request, message.answer
         lane.finished()
-        if self.identity.done(message) or self.attribution.done(message):
+        if any(part.done(message) for part in (self.heads, self.identity, self.attribution)):
             return
         if message.cancelled:
             if lane is self._opening and not lane.busy:
                 self._stopped()
             return
         if message.error is not None:
-            self._failed(request, message.error)
+            self.failed(request, message.error)
         elif lane is self._opening:
             self._opened(answer)  # type: ignore[arg-type]
         elif lane is self._exporting:
             self._exported(request, answer)  # type: ignore[arg-type]
-        elif self._is_current(request):
-            if isinstance(request, MapRequest):
-                self._show_map(request, answer)  # type: ignore[arg-type]
-            elif isinstance(request, DetailRequest):
-                self._show_cell(request, answer)  # type: ignore[arg-type]
-            elif isinstance(request, HeadsRequest):
-                self._show_heads(request, answer)  # type: ignore[arg-type]
 
-    def _is_current(self, request: object) -> bool:
+    def is_about_now(self, request: object) -> bool:
         """Whether a request is about the text on the screen, and no other one is on its way."""
         return getattr(request, "run", None) == self.run_number and not self._opening.busy
 
-    def _failed(self, request: object, error: InspectError) -> None:
+    def failed(self, request: object, error: InspectError) -> None:
+        """Say in a dialog what went wrong and what to do."""
         retry = None
         if isinstance(request, OpenRequest):
             retry = lambda: self.ask_open(request)  # noqa: E731
             self._not_opened()
         elif isinstance(request, ExportRequested):
             self.show_detail()
-        elif not self._is_current(request):
+        elif not self.is_about_now(request):
             return
         self._dialogs.show_error(self, error, self._log_path, retry)
 
@@ -257,7 +242,7 @@ class MainScreen(Screen[None]):
         """The old text stays, under whatever was pressed meanwhile."""
         self.query_one(Loading).end()
         self._show_view()
-        self._show_lines()
+        self.show_lines()
         self._changed()
 
     def _stopped(self) -> None:
@@ -272,117 +257,21 @@ class MainScreen(Screen[None]):
         """Whether there is a text, and not another one on its way."""
         return self.session is not None and not self._opening.busy and self.grid.length > 0
 
-    def _map_request(self) -> MapRequest:
-        state, grid = self.state, self.grid
-        rows, columns = grid.wanted()
-        return MapRequest(
-            self.run_number,
-            state.maps,
-            state.layer,
-            state.head,
-            rows,
-            columns,
-            grid.overview_shape if grid.zoom == "fit" else None,
-            state.variant,
-            state.unit,
-            state.without_special,
-            self.attribution.shown or ESTIMATED,
-        )
-
-    @on(AttentionGrid.NeedWindow)
-    def ask_map(self) -> None:
-        """Ask for the cells on the screen."""
-        waiting = self.state.map == "attribution" and self.attribution.shown is None
-        if self.ready and not waiting:
-            self._mapping.ask(self._map_request(), supersede=True)
-
-    def _detail_request(self) -> DetailRequest:
-        state = self.state
-        return DetailRequest(
-            self.run_number,
-            state.layer,
-            state.head,
-            *self.grid.cursor,
-            state.variant,
-            state.unit,
-        )
-
-    def _ask_cell(self) -> None:
-        if self.ready:
-            self._detailing.ask(self._detail_request())
-
-    def _ask_heads(self) -> None:
-        """Statistics of the layer on the screen first, then of the others, one by one."""
-        if self.session is None or not self.ready:
-            return
-        layers = [self.state.layer, *range(self.session.model.layers)]
-        missing = [layer for layer in layers if layer not in self.summaries]
-        if missing:
-            self._heading.ask(
-                HeadsRequest(self.run_number, missing[0], self.state.variant),
-                supersede=missing[0] == self.state.layer,
-            )
-
     # --- showing ---------------------------------------------------------------------------------
-
-    def _show_map(self, request: MapRequest, answer: MapAnswer) -> None:
-        state = self.state
-        # Older rows and columns are cells all the same; anything else is about something else.
-        if replace(self._map_request(), rows=request.rows, columns=request.columns) != request:
-            return
-        self.stage.show_map(answer, state, self.attribution.how())
-        self._show_sentence()
-        self._ask_cell()
-
-    def _show_cell(self, request: DetailRequest, cell: Cell) -> None:
-        if request == self._detail_request():
-            self.cell = cell
-            self.show_detail()
-
-    def _show_heads(self, request: HeadsRequest, summaries: list[HeadSummary]) -> None:
-        if request.variant == self.state.variant:
-            self.summaries[request.layer] = summaries
-            self.stage.wall.body.add(summaries)
-            self.show_panes()
-            self._show_lines()
-        self._ask_heads()
 
     def show_panes(self) -> None:
         """Draw what the panes show now."""
-        if self.session is None:
-            return
-        state, statistic = self.state, STATISTICS[self.state.statistic]
-        layers, heads = self.query_one("#layers", Pane), self.query_one("#heads", Pane)
-        if self.attribution.seen:
-            self.attribution.show_panes(layers, heads)
-            return
-        entries = texts.layer_entries(
-            self.session.model.layers, self.summaries, statistic, layers.size.width, self.look
-        )
-        layers.show("Layers", entries, state.layer)
-        found = self.summaries.get(state.layer)
-        if found is None:
-            return
-        order = list(range(len(found)))
-        if state.sorted:
-            order.sort(key=lambda head: -statistic.position(found[head]))
-        state.head_order = order
-        room = max(heads.size.height - 1, 1) // max(len(found), 1)
-        listed = [found[head] for head in order]
-        heads.show(
-            f"L{state.layer} heads rank {statistic.title}",
-            texts.head_entries(
-                listed, statistic, heads.size.width, min(max(room, 1), 3), self.look
-            ),
-            order.index(state.head),
-        )
+        if self.session is not None:
+            part = self.attribution if self.attribution.seen else self.heads
+            part.show_panes(self.query_one("#layers", Pane), self.query_one("#heads", Pane))
 
-    def _show_lines(self) -> None:
+    def show_lines(self) -> None:
+        """Write the lines above and below: what made the numbers, and the keys."""
         session = self.session
-        found = self.summaries.get(self.state.layer)
-        error = max((summary.output_error for summary in found), default=None) if found else None
         status = texts.status(
-            session.model if session else None, session.run if session else None, error
+            session.model if session else None,
+            session.run if session else None,
+            self.heads.output_error(),
         )
         self.query_one("#status", Line).show(*status)
         self.query_one("#footer", Line).show(texts.footer(self.size.width, self._subject))
@@ -394,14 +283,10 @@ class MainScreen(Screen[None]):
         if self.session is None:
             line.show("")
             return
-        if self.identity.seen or self.attribution.seen:
-            part = self.identity if self.identity.seen else self.attribution
-            line.show(*part.detail())
-            return
-        told = texts.identifiability(self.cell, self.size.width) if self.cell else ""
-        line.show(*texts.detail(self.labels, self.grid.cursor, self.cell, told))
+        line.show(*self.part.detail())
 
-    def _show_sentence(self) -> None:
+    def show_sentence(self) -> None:
+        """Colour the text view, where it is seen."""
         self.stage.show_sentence(self.state)
         self.identity.show_sentence()
 
@@ -418,11 +303,9 @@ class MainScreen(Screen[None]):
 
     def _changed(self) -> None:
         """Another head, map or variant: ask for everything that shows it."""
-        self.cell = None
-        self.ask_map()
+        self.heads.changed()
         self.identity.ask()
         self.attribution.changed()
-        self._ask_heads()
         self.show_panes()
         self.show_detail()
 
@@ -444,6 +327,10 @@ class MainScreen(Screen[None]):
         self.query_one("#detail").display = high >= 10
         self.query_one("#footer").display = high >= 12
 
+    @on(AttentionGrid.NeedWindow)
+    def _need_window(self) -> None:
+        self.heads.ask_map()
+
     @on(AttentionGrid.Resized)
     def _align(self) -> None:
         """Maps side by side show the same cells."""
@@ -452,7 +339,7 @@ class MainScreen(Screen[None]):
     def on_resize(self) -> None:
         """Panes drop away where there is no room for them."""
         self._show_view()
-        self._show_lines()
+        self.show_lines()
         self.call_after_refresh(self.show_panes)
 
     # --- moving ----------------------------------------------------------------------------------
@@ -492,8 +379,8 @@ class MainScreen(Screen[None]):
     def _cursor_moved(self, message: AttentionGrid.CursorMoved) -> None:
         self.stage.follow(message.sender, self.state)
         self.show_detail()
-        self._show_sentence()
-        self._ask_cell()
+        self.show_sentence()
+        self.heads.ask_cell()
 
     @on(Sentence.Moved)
     def _sentence_moved(self) -> None:
@@ -528,7 +415,7 @@ class MainScreen(Screen[None]):
         if self.session is None or (layer, head) == (self.state.layer, self.state.head):
             return
         self.state.layer, self.state.head = layer, head
-        self._show_lines()
+        self.show_lines()
         self._changed()
 
     def action_head(self, step: int) -> None:
@@ -571,7 +458,7 @@ class MainScreen(Screen[None]):
                 self.state.along = "query"
                 self._switch("grid")
             self._show_view()
-            self._show_lines()
+            self.show_lines()
         self._changed()
 
     def action_flip(self) -> None:
@@ -628,14 +515,9 @@ class MainScreen(Screen[None]):
     def choose_variant(self, variant: Variant) -> None:
         """Another variant of effective attention."""
         self.state.variant = variant
-        self.summaries.clear()
+        self.heads.forget()
         self.notify(f"variant {variant}", markup=False)
         self._changed()
-
-    def action_choices(self) -> None:
-        """The choices that change the numbers of what is shown."""
-        if self.session is not None:
-            self._dialogs.choices(self)
 
     def action_zoom(self, step: int) -> None:
         """Nearer or farther."""
@@ -647,7 +529,7 @@ class MainScreen(Screen[None]):
             return
         self.stage.zoom(step)
         self._align()
-        self.ask_map()
+        self.heads.ask_map()
 
     def action_statistic(self) -> None:
         """Next statistic of the panes."""
@@ -664,7 +546,7 @@ class MainScreen(Screen[None]):
     def _switch(self, view: View) -> None:
         self.state.view = view
         self._show_view()
-        self._show_lines()
+        self.show_lines()
         self.stage.main(self.state).focus()
 
     def action_mosaic(self) -> None:
@@ -711,7 +593,7 @@ class MainScreen(Screen[None]):
             state.along = "key"
         else:
             self._switch("grid")
-        self._show_sentence()
+        self.show_sentence()
 
     def action_words(self) -> None:
         """Words or tokens; the cursor stays on its word."""
@@ -752,7 +634,7 @@ class MainScreen(Screen[None]):
         self.state.colours = (self.state.colours + 1) % len(COLOUR_MAPS)
         self.look = replace(self.look, colours=COLOUR_MAPS[self.state.colours])
         self.notify(f"colours: {self.look.colours.name}", markup=False)
-        self.stage.recolour(self.look, self.summaries)
+        self.stage.recolour(self.look, self.heads.summaries)
         self.show_panes()
 
     # --- asking the person -----------------------------------------------------------------------
@@ -764,33 +646,13 @@ class MainScreen(Screen[None]):
 
         return dialogs
 
-    def action_goto(self) -> None:
-        """Ask where to go."""
-        self._dialogs.goto(self)
-
-    def action_find(self) -> None:
-        """Ask for a token."""
-        self._dialogs.find(self)
+    def action_ask(self, what: str) -> None:
+        """Open a dialog by the name of its function."""
+        getattr(self._dialogs, what)(self)
 
     def action_find_again(self, step: int) -> None:
         """Next or previous hit."""
         self._dialogs.find_again(self, step)
-
-    def action_edit_text(self) -> None:
-        """Edit the text and run it with the model warm."""
-        self._dialogs.edit_text(self)
-
-    def action_open_model(self) -> None:
-        """Ask for another model."""
-        self._dialogs.open_model(self)
-
-    def action_export(self) -> None:
-        """Ask what to export, and where to."""
-        self._dialogs.export(self)
-
-    def action_help(self) -> None:
-        """Show every key."""
-        self._dialogs.show_help(self)
 
     def ask_export(self, request: ExportRequested) -> None:
         """Write a file on a thread."""
@@ -806,23 +668,13 @@ class MainScreen(Screen[None]):
 
     def action_copy_row(self) -> None:
         """Send the cursor's row to the terminal's clipboard, as key, token and value."""
-        if self.in_layers:
-            part = self.identity if self.identity.seen else self.attribution
-            lines = part.copied()
-        else:
-            lines = self._copied()
+        lines = self.part.copied() if self.in_layers else self.heads.copied()
         text = "\n".join(lines)
         if not lines or len(text.encode()) > _CLIPBOARD_LIMIT:
             self.notify("the row is too long for a clipboard: export it with e", markup=False)
             return
         self.app.copy_to_clipboard(text)
         self.notify(f"{len(lines)} cells sent to the terminal's clipboard", markup=False)
-
-    def _copied(self) -> list[str]:
-        return [
-            f"{key}\t{visible(self.labels[key])}\t{value!r}"
-            for key, value in self.grid.row_values()
-        ]
 
     def action_cancel(self) -> None:
         """Stop what runs, or go back to the grid; never quit."""
@@ -838,7 +690,5 @@ class MainScreen(Screen[None]):
         elif self.state.view != "grid":
             self._switch("grid")
             self._changed()
-        elif self._mapping.busy or self._heading.busy:
-            self._mapping.cancel()
-            self._heading.cancel()
+        elif self.heads.stop():
             self.notify("stopped", markup=False)

@@ -25,8 +25,9 @@ from tui_attn.progress import Job, Progress
 from tui_attn.render import cells
 from tui_attn.render.grid import number
 from tui_attn.render.scale import Scale
-from tui_attn.tui import plots, texts
+from tui_attn.tui import texts
 from tui_attn.tui.jobs import Done, Lane, Progressed
+from tui_attn.tui.parts import plots
 from tui_attn.tui.widgets.layers import LayerGrid, Rows
 from tui_attn.tui.widgets.panes import Pane
 
@@ -270,7 +271,7 @@ class AttributionPart:
                 f"memory ran short: the batch was halved {state.halved} times", markup=False
             )
         self._mixing.ask(MixingRequest(self._screen.run_number, choices))
-        self._screen.ask_map()
+        self._screen.heads.ask_map()
         self.changed()
 
     def _fail(self, error: InspectError) -> None:
