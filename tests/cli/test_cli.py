@@ -6,6 +6,7 @@ import io
 import json
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -259,6 +260,14 @@ def test_the_tables_of_hidden_states(capsysbinary, arguments: tuple[str, ...], h
     assert (code, err) == (0, "")
     assert out.startswith(header)
     assert len(out.splitlines()) > 2
+
+
+def test_a_halved_batch_is_said(capsysbinary, fake: FakeSession) -> None:
+    state = fake.attribution.state
+    fake.attribution.state = lambda choices: replace(state(choices), halved=2)
+    code, out, err = run(capsysbinary, "export", "--map", "attribution", "--layer", "0")
+    assert code == 0 and out
+    assert "halved 2 times" in err
 
 
 def test_identity_leaves_special_tokens_out_unless_asked(capsysbinary) -> None:

@@ -99,6 +99,10 @@ def export(
                     stream.write(_aligned(session, request, job).encode())
                 else:
                     export_stream(session, request, stream, job=job)
+    if request.map == "attribution":
+        halved = session.attribution.state(request.attribution).halved
+        if halved:
+            say(f"memory ran short: the batch of tangents was halved {halved} times.")
     return ExitCode.DONE
 
 

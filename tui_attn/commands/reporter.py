@@ -22,6 +22,7 @@ class Reporter:
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),
             progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
             # Rich would send what is written to a pipe to the terminal instead.

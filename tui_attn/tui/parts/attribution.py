@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
 from rich.text import Text
 
-from tui_attn.answers import FloatArray, Inspector, Variant
+from tui_attn.answers import FloatArray
 from tui_attn.answers.attribution import (
     NORMS,
     AttributionChoices,
@@ -21,13 +21,22 @@ from tui_attn.answers.attribution import (
 )
 from tui_attn.errors import InspectError
 from tui_attn.maps import get
-from tui_attn.progress import Job, Progress
+from tui_attn.progress import Progress
 from tui_attn.render import cells
 from tui_attn.render.grid import number
 from tui_attn.render.scale import Scale
 from tui_attn.tui import texts
 from tui_attn.tui.jobs import Done, Lane, Progressed
+from tui_attn.tui.parts import attribution_told as told
 from tui_attn.tui.parts import plots
+from tui_attn.tui.parts.attribution_requests import (
+    CompareRequest,
+    MixingRequest,
+    RefineRequest,
+    compute_comparison,
+    compute_mixing,
+    compute_refine,
+)
 from tui_attn.tui.widgets.layers import LayerGrid, Rows
 from tui_attn.tui.widgets.panes import Pane
 
@@ -38,54 +47,6 @@ if TYPE_CHECKING:
 _FIRST, _MOST = 2, 128
 """Probes of the first estimate, and of the last one that is made unasked."""
 _SEEDS = ("0", "1", "2", "3")
-_COMPARED = ("raw", "effective", "attribution")
-
-
-@dataclass(frozen=True)
-class RefineRequest:
-    """An estimate with so many probes, or the exact sweep."""
-
-    run: int
-    choices: AttributionChoices
-
-
-@dataclass(frozen=True)
-class MixingRequest:
-    """The summaries of every layer."""
-
-    run: int
-    choices: AttributionChoices
-
-
-@dataclass(frozen=True)
-class CompareRequest:
-    """Attention against attribution for one query of a head."""
-
-    run: int
-    layer: int
-    head: int
-    query: int
-    choices: AttributionChoices
-    variant: Variant
-
-
-def _refine(session: Inspector, request: RefineRequest, job: Job) -> AttributionState:
-    return session.attribution.refine(request.choices, job=job)
-
-
-def _mix(session: Inspector, request: MixingRequest, job: Job) -> list[Mixing]:
-    found = []
-    for layer in range(-1, len(session.attribution.layers) - 1):
-        job.check()
-        found.append(session.attribution.mixing(layer, request.choices))
-    return found
-
-
-def _compare(session: Inspector, request: CompareRequest, job: Job) -> Comparison:
-    job.check()
-    return session.attribution.compare(
-        request.layer, request.head, request.query, request.choices, request.variant
-    )
 
 
 class AttributionPart:
@@ -116,9 +77,9 @@ class AttributionPart:
         self.state: AttributionState | None = None
         self.mixing: list[Mixing] | None = None
         self.comparison: Comparison | None = None
-        self._refining = Lane(screen, "attribution", with_session(_refine), unexpected)
-        self._mixing = Lane(screen, "mixing", with_session(_mix), unexpected)
-        self._comparing = Lane(screen, "compare", with_session(_compare), unexpected)
+        self._refining = Lane(screen, "attribution", with_session(compute_refine), unexpected)
+        self._mixing = Lane(screen, "mixing", with_session(compute_mixing), unexpected)
+        self._comparing = Lane(screen, "compare", with_session(compute_comparison), unexpected)
 
     @property
     def lanes(self) -> list[Lane[Any, Any]]:
@@ -319,11 +280,12 @@ class AttributionPart:
         if self.mixing is None:
             blank = [[[Segment(f"L{number}")]] for number in range(self._blocks())]
             layers.show("Layers", blank, layer)
-            page.show(f"L{layer} mixing", [], 0)
+            page.show(f"L{layer} mixing", [], -1)
             return
         layers.show("Own share", plots.layer_entries(self.mixing, layers.size.width, look), layer)
         entries = plots.layer_plots(self.mixing[layer + 1], page.size.width, look)
-        page.show(f"L{layer} mixing", entries, min(page.chosen, len(entries) - 1))
+        line = min(page.chosen, len(entries) - 1) if page.has_focus else -1  # only to scroll
+        page.show(f"L{layer} mixing", entries, line)
 
     def _blocks(self) -> int:
         session = self._screen.session
@@ -381,77 +343,27 @@ class AttributionPart:
         """The detail line."""
         if self._failed and self.shown is None:
             return Text(f" {self._failed}"), Text()
-        view = self._screen.state.view
+        screen, view, grid = self._screen, self._screen.state.view, self._screen.grid
         if view == "own":
-            return self._own_detail()
+            labels = [self._name(label) for label in screen.token_labels]
+            return told.own(self.body.rows, self.body.cursor, labels, self._names())
         if view == "compare":
-            return self._compare_detail()
-        return self._cell_detail()
-
-    def _cell_detail(self) -> tuple[Text, Text]:
-        grid, labels = self._screen.grid, self._screen.labels
-        query, key = grid.cursor
-        row = dict(grid.row_values())
-        if not labels:
-            return Text(), Text()
-        line = _tell(
-            ("query", f"{query} {self._name(labels[query])}"),
-            ("← key", f"{key} {self._name(labels[key])}"),
-            ("share", f"{row[key]:.4f}" if key in row else "…"),
-            ("own", f"{row[query]:.3f}" if query in row else "…"),
-        )
-        if not row or len(row) < query + 1:
-            return line, Text()
-        largest = max(row, key=row.__getitem__)
-        main = query if row.get(query) == row[largest] else largest
-        told = f"main contributor {main} {self._name(labels[main])} {row[largest]:.3f} "
-        return line, Text(told, "dim")
-
-    def _own_detail(self) -> tuple[Text, Text]:
-        body, labels = self.body, self._screen.token_labels
-        if body.rows is None:
-            return Text(), Text()
-        row, column = body.cursor
-        session = self._screen.session
-        name = session.attribution.layers[column] if session else ""
-        return _tell(
-            ("token", f"{row} {self._name(labels[row])}"),
-            ("at", name if name == "emb" else f"L{name}"),
-            ("own share", f"{body.rows.values[row, column]:.4f}"),
-        ), Text()
-
-    def _compare_detail(self) -> tuple[Text, Text]:
-        found, labels = self.comparison, self._screen.token_labels
-        key = self.body.cursor[0]
-        if found is None or key not in found.keys:
-            return _tell(("key", f"{key} {self._name(labels[key])} is not seen")), Text()
-        place = found.keys.index(key)
-        line = _tell(
-            ("key", f"{key} {self._name(labels[key])}"),
-            ("raw", f"{found.raw[place]:.3f}"),
-            ("effective", f"{found.effective[place]:.3f}"),
-            ("attribution", f"{found.attribution[place]:.3f}"),
-        )
-        told = (
-            f"rank correlation with attribution: raw {found.raw_correlation:.2f}, "
-            f"effective {found.effective_correlation:.2f} "
-        )
-        return line, Text(told, "dim")
+            label = self._name(screen.token_labels[self.body.cursor[0]])
+            return told.compared(self.comparison, self.body.cursor[0], label)
+        return told.cell(grid.cursor, dict(grid.row_values()), screen.labels, self._name)
 
     def copied(self) -> list[str]:
         """The cursor's row of a view by layers, as lines of text."""
         rows, row = self.body.rows, self.body.cursor[0]
         if rows is None:
             return []
-        names: list[str] = list(_COMPARED)
-        values: FloatArray = rows.values
-        if self._screen.state.view == "own" and self._screen.session is not None:
-            names = list(self._screen.session.attribution.layers)
-        elif self.comparison is not None and row in self.comparison.keys:
-            place = self.comparison.keys.index(row)
-            found = [getattr(self.comparison, name)[place] for name in _COMPARED]
-            return [f"{name}\t{float(v)!r}" for name, v in zip(names, found, strict=True)]
-        return [f"{name}\t{float(v)!r}" for name, v in zip(names, values[row], strict=True)]
+        if self._screen.state.view == "own":
+            return told.own_row(self._names(), rows.values[row].tolist())
+        return told.compared_row(self.comparison, row)
+
+    def _names(self) -> list[str]:
+        session = self._screen.session
+        return list(session.attribution.layers) if session else []
 
     # --- choosing --------------------------------------------------------------------------------
 
@@ -512,12 +424,3 @@ def _each_column(values: FloatArray) -> FloatArray:
     reach = np.nanmax(np.abs(values), axis=0)
     scaled: FloatArray = values / np.where(reach > 0, reach, 1.0)
     return scaled
-
-
-def _tell(*parts: tuple[str, str]) -> Text:
-    line = Text()
-    for name, value in parts:
-        line.append(f" {name} ", "dim")
-        line.append(value, "bold")
-        line.append(" ")
-    return line

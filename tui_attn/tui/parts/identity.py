@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from tui_attn.answers import FloatArray, Inspector
+from tui_attn.answers import FloatArray
 from tui_attn.answers.identity import (
     CANDIDATES,
     MATCHES,
@@ -24,56 +24,24 @@ from tui_attn.answers.identity import (
 )
 from tui_attn.errors import InspectError
 from tui_attn.maps import get
-from tui_attn.progress import Job
 from tui_attn.render import cells, ranks
 from tui_attn.render.scale import Scale
 from tui_attn.tui.jobs import Done, Lane
+from tui_attn.tui.parts import identity_told as told
+from tui_attn.tui.parts.identity_requests import (
+    RatesRequest,
+    RowsRequest,
+    TransferRequest,
+    compute_rates,
+    compute_rows,
+    compute_transfer,
+)
+from tui_attn.tui.parts.identity_told import column
 from tui_attn.tui.widgets.layers import LayerGrid, Rows
 
 if TYPE_CHECKING:
     from tui_attn.tui.screens.choices import Choice
     from tui_attn.tui.screens.main import MainScreen
-
-
-@dataclass(frozen=True)
-class RowsRequest:
-    """Some of the counted tokens, at every layer."""
-
-    run: int
-    rows: tuple[int, int]
-    choices: IdentityChoices
-
-
-@dataclass(frozen=True)
-class RatesRequest:
-    """The rates of one method; None: the probes there are for this model."""
-
-    run: int
-    choices: IdentityChoices | None
-
-
-@dataclass(frozen=True)
-class TransferRequest:
-    """The rates of a probe between layers."""
-
-    run: int
-    choices: IdentityChoices
-
-
-def _rows(session: Inspector, request: RowsRequest, job: Job) -> IdentityWindow:
-    return session.identity.window(request.rows, request.choices, job=job)
-
-
-def _rates(
-    session: Inspector, request: RatesRequest, job: Job
-) -> tuple[Rate, ...] | tuple[ProbeInfo, ...]:
-    if request.choices is None:
-        return tuple(session.identity.probes())
-    return tuple(session.identity.rates(request.choices, job=job))
-
-
-def _transfer(session: Inspector, request: TransferRequest, job: Job) -> Transfer:
-    return session.identity.transfer(request.choices, job=job)
 
 
 class IdentityPart:
@@ -98,9 +66,9 @@ class IdentityPart:
         self.tokens: tuple[int, ...] = ()
         self.probes: tuple[ProbeInfo, ...] | None = None
         self.rates: dict[IdentityChoices, tuple[Rate, ...]] = {}
-        self._rows = Lane(screen, "identity", with_session(_rows), unexpected)
-        self._rates = Lane(screen, "rates", with_session(_rates), unexpected)
-        self._transfer = Lane(screen, "transfer", with_session(_transfer), unexpected)
+        self._rows = Lane(screen, "identity", with_session(compute_rows), unexpected)
+        self._rates = Lane(screen, "rates", with_session(compute_rates), unexpected)
+        self._transfer = Lane(screen, "transfer", with_session(compute_transfer), unexpected)
 
     @property
     def lanes(self) -> list[Lane[Any, Any]]:
@@ -141,7 +109,7 @@ class IdentityPart:
         session = self._screen.session
         if session is None:
             return
-        names = [self._column(layer) for layer in session.identity.layers]
+        names = [column(layer) for layer in session.identity.layers]
         self.tokens = session.identity.tokens(self.choices.special)
         labels = self._screen.token_labels
         digits = len(str(len(labels)))
@@ -253,11 +221,11 @@ class IdentityPart:
     def _show_titles(self) -> None:
         stage, title = self._screen.stage, f" {get('identity').title}"
         colour = f"colour {'rank' if self.by_rank else 'cosine'} "
-        made = f"{title} · {_short(self.choices)}"
+        made = f"{title} · {told.short(self.choices)}"
         stage.depth.title.show(made, colour)
         stage.transfer.title.show(made, "down trained at, across tested at ")
         if self._screen.state.view == "text":
-            where = f"{title} at {self._column_name()} · {_short(self.choices)}"
+            where = f"{title} at {self._column_name()} · {told.short(self.choices)}"
             stage.reading.title.show(where, colour)
 
     def _values(self, window: IdentityWindow) -> tuple[FloatArray, Scale]:
@@ -293,80 +261,40 @@ class IdentityPart:
         for choices in self._methods():
             found = {rate.layer: rate.rate for rate in self.rates.get(choices, ())}
             if found:
-                texts = [_share(found[layer]) if layer in found else "" for layer in layers]
+                texts = [told.share(found[layer]) if layer in found else "" for layer in layers]
                 by_id = " by id" if choices.match == "id" else ""
                 l2 = " l2" if choices.metric == "l2" and not choices.method.endswith("l2") else ""
                 lines.append((f"{choices.method}{l2}{by_id}", texts))
         self.grid.show_under(lines)
 
     def _show_transfer(self, moved: Transfer) -> None:
-        texts = [[_share(rate) for rate in row] for row in moved.rates.tolist()]
+        texts = [[told.share(rate) for rate in row] for row in moved.rates.tolist()]
         self.matrix.show(Rows(0, moved.rates, texts, ranks.SHARES))
         self._screen.show_detail()
 
     def detail(self) -> tuple[Text, Text]:
         """The detail line: one token at one layer, or one map at another layer."""
         if self._screen.state.view == "transfer":
-            return self._transfer_detail()
-        window, (row, column) = self.window, self.grid.cursor
-        if not self.tokens or not window or self.tokens[row] not in window.tokens:
+            names = [column(layer) for layer in self._layers()]
+            return told.transfer(self.choices, names, self.matrix.rows, self.matrix.cursor)
+        place = self._place()
+        if self.window is None or place is None:
             return Text(), Text()
-        place = window.tokens.index(self.tokens[row])
-        token = self.tokens[row]
-        quiet, strong = "dim", "bold"
-        line = Text()
-        line.append(f" token {token} ", quiet)
-        line.append(self._name(self._screen.token_labels[token]), strong)
-        line.append(f" at {self._column_name()}", quiet)
-        rank = int(window.rank[place, column])
-        if rank == 0:
-            line.append("  no number here", quiet)
-            return line, Text()
-        line.append("  rank ", quiet)
-        line.append(str(rank), strong)
-        line.append(f" of {window.candidates}  cosine ", quiet)
-        line.append(f"{window.cosine[place, column]:.3f}", strong)
-        for title, numbers in (("nearest", window.nearest), ("then", window.runner_up)):
-            number = int(numbers[place, column])
-            if number >= 0:
-                line.append(f"  {title} ", quiet)
-                line.append(f"{number} {self._name(window.names[number])}", strong)
-        return line, self._rate_told()
+        label = self._name(self._screen.token_labels[self.token])
+        line = told.token(self.window, place, self.grid.cursor[1], label, self._name)
+        return line, told.rate(self.rates.get(self.choices, ()), self._layer())
 
-    def _rate_told(self) -> Text:
-        layer = self._layer()
-        for rate in self.rates.get(self.choices, ()):
-            if rate.layer == layer:
-                low, high = rate.interval
-                return Text(
-                    f"identified {rate.identified} of {rate.n} ({low:.2f} … {high:.2f}) ", "dim"
-                )
-        return Text()
-
-    def _transfer_detail(self) -> tuple[Text, Text]:
-        rows, (trained_at, tested_at) = self.matrix.rows, self.matrix.cursor
-        if rows is None:
-            return Text(), Text()
-        names = [self._column(layer) for layer in self._layers()]
-        line = Text(f" {self.choices.method} trained at ", "dim")
-        line.append(names[trained_at], "bold")
-        line.append("  tested at ", "dim")
-        line.append(names[tested_at], "bold")
-        line.append("  identified ", "dim")
-        line.append(f"{rows.values[trained_at, tested_at]:.3f}", "bold")
-        return line, Text()
+    def _place(self) -> int | None:
+        """The row of the cursor's token in the window that is here."""
+        window = self.window
+        if not self.tokens or window is None or self.token not in window.tokens:
+            return None
+        return window.tokens.index(self.token)
 
     def copied(self) -> list[str]:
         """The cursor's row as lines of text: layer, rank, cosine, nearest."""
-        window, row = self.window, self.grid.cursor[0]
-        if window is None or self.tokens[row] not in window.tokens:
-            return []
-        place = window.tokens.index(self.tokens[row])
-        return [
-            f"{layer}\t{int(window.rank[place, column])}\t{float(window.cosine[place, column])!r}\t"
-            f"{cells.visible(window.names.get(int(window.nearest[place, column]), ''))}"
-            for column, layer in enumerate(window.layers)
-        ]
+        place = self._place()
+        return [] if self.window is None or place is None else told.row(self.window, place)
 
     # --- choosing --------------------------------------------------------------------------------
 
@@ -475,24 +403,7 @@ class IdentityPart:
         return self._layers()[self.grid.cursor[1]]
 
     def _column_name(self) -> str:
-        return self._column(self._layer())
-
-    @staticmethod
-    def _column(layer: str) -> str:
-        return layer if layer == "emb" else f"L{layer}"
+        return column(self._layer())
 
     def _name(self, label: str) -> str:
         return cells.fit(label, 12, ascii=self._screen.look.ascii).rstrip()
-
-
-def _short(choices: IdentityChoices) -> str:
-    """The choices in one line of a narrow screen."""
-    special = "specials counted" if choices.special else "no specials"
-    return (
-        f"{choices.method} · {choices.metric} · {choices.target} · {choices.candidates} · "
-        f"by {choices.match} · {special}"
-    )
-
-
-def _share(rate: float) -> str:
-    return "1.00" if rate == 1 else f"{rate:.3f}"[1:]
