@@ -273,10 +273,3 @@ class IdentityInspector(Protocol):
     def probes(self) -> Sequence[ProbeInfo]:
         """The probes that were made for exactly this model."""
         ...
-
-
-def with_candidates(choices: IdentityChoices, candidates: Candidates) -> IdentityChoices:
-    """Other candidates, with the target and match that they need."""
-    if candidates == "vocabulary":
-        return replace(choices, candidates=candidates, target="word", match="id")
-    return replace(choices, candidates=candidates)
