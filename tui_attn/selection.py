@@ -93,6 +93,11 @@ class Selection:
         return " ".join(part for part in (model, *positions) if part)
 
 
+def layer_name(layer: str) -> str:
+    """A hidden state as a selection writes it: `emb`, or `L5` for the block's number `5`."""
+    return layer if layer == "emb" else f"L{layer}"
+
+
 EVERYTHING = Selection()
 """All layers, heads, queries and keys."""
 

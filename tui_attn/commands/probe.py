@@ -12,6 +12,7 @@ from tui_attn.commands.streams import say, tidy_end
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.model.source import resolve
 from tui_attn.render.cells import visible
+from tui_attn.selection import layer_name
 
 if TYPE_CHECKING:
     from tui_attn.answers.identity import ProbeInfo
@@ -72,6 +73,5 @@ def _rates(info: ProbeInfo) -> str:
     for rate in info.held_out:
         choices = rate.choices
         name = f"{choices.method} {choices.metric} by {choices.match}"
-        layer = rate.layer if rate.layer == "emb" else f"L{rate.layer}"
-        lines.setdefault(name, []).append(f"{layer} {rate.rate:.3f}")
+        lines.setdefault(name, []).append(f"{layer_name(rate.layer)} {rate.rate:.3f}")
     return "".join(f"  {name:<30}  {'  '.join(rates)}\n" for name, rates in lines.items())

@@ -16,6 +16,7 @@ from tui_attn.maps import get
 from tui_attn.progress import Job
 from tui_attn.render.cells import visible
 from tui_attn.render.scale import Scale
+from tui_attn.selection import layer_name
 
 SUMMARY_COLUMNS = {
     "own": ("layer", "n", "min", "q1", "median", "q3", "max", "not_main"),
@@ -110,7 +111,7 @@ def _figure(session: Inspector, request: ExportRequest, found: list[Mixing]) -> 
         f"{spec.title}: {request.summary} · {request.attribution} · "
         f"{visible(model.name)}, {model.device} {model.dtype}",
         list(lines[0]),
-        [layers.heading(mixing.own.layer) for mixing in found],
+        [layer_name(mixing.own.layer) for mixing in found],
         values,
         ~np.isnan(values),
         Scale(0.0, float(known.max()) if known.size else 1.0),

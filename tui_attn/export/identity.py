@@ -25,6 +25,7 @@ from tui_attn.maps import get
 from tui_attn.progress import Job
 from tui_attn.render import ranks
 from tui_attn.render.cells import fit, visible
+from tui_attn.selection import layer_name
 
 IDENTITY_COLUMNS = ("layer", "token", "token_text", "rank", "cosine", "nearest", "nearest_text")
 RATE_COLUMNS = (
@@ -234,7 +235,7 @@ def _map_figure(session: Inspector, request: ExportRequest, picked: _Picked, job
     return Figure(
         _caption(session, request, "colour by rank, bright is identified"),
         [f"{token} {labels[token]}" for token in window.tokens],
-        [layers.heading(window.layers[layer]) for layer in picked.layers],
+        [layer_name(window.layers[layer]) for layer in picked.layers],
         values,
         ~np.isnan(values),
         ranks.SHARES,
@@ -254,7 +255,7 @@ def _rate_figure(session: Inspector, request: ExportRequest, rates: Sequence[Rat
     return Figure(
         _caption(session, request, "share of tokens identified"),
         list(rows),
-        [layers.heading(layer) for layer in names],
+        [layer_name(layer) for layer in names],
         values,
         ~np.isnan(values),
         ranks.SHARES,
@@ -264,8 +265,8 @@ def _rate_figure(session: Inspector, request: ExportRequest, rates: Sequence[Rat
 def _transfer_figure(session: Inspector, request: ExportRequest, moved: Transfer) -> Figure:
     return Figure(
         _caption(session, request, f"rows trained at, columns tested at, {moved.data} n={moved.n}"),
-        [layers.heading(layer) for layer in moved.layers],
-        [layers.heading(layer) for layer in moved.layers],
+        [layer_name(layer) for layer in moved.layers],
+        [layer_name(layer) for layer in moved.layers],
         moved.rates,
         np.ones_like(moved.rates, dtype=bool),
         ranks.SHARES,

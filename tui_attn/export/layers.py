@@ -23,8 +23,3 @@ def columns_of(names: Sequence[str], span: Span) -> list[int]:
 def number(name: str) -> int | str:
     """The value of the column `layer`."""
     return name if name == "emb" else int(name)
-
-
-def heading(name: str) -> str:
-    """The name in a picture."""
-    return name if name == "emb" else f"L{name}"

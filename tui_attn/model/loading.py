@@ -34,6 +34,11 @@ class LoadedModel:
     deficient_heads: dict[int, tuple[int, ...]]
     """Heads per layer whose output projection has not full rank."""
 
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """The names of the hidden states: `emb`, then the numbers of the blocks."""
+        return ("emb", *(str(site.layer) for site in self.sites))
+
 
 def load(request: ModelRequest, job: Job) -> LoadedModel:
     """Open a model.

@@ -79,8 +79,9 @@ def fit(
         for method in recipe.methods:
             if method in missing:
                 activations = _collected(loaded, corpus, recipe, work, job)
-                layers = ("emb", *(str(site.layer) for site in loaded.sites))
-                training = _Training(activations, method, recipe, loaded.model.device, layers)
+                training = _Training(
+                    activations, method, recipe, loaded.model.device, loaded.layer_names
+                )
                 _save(training, identity, described, work, job)
             info, _ = store.read_info(store.place_of(identity, method, recipe.target))
             made.append(info)

@@ -59,7 +59,7 @@ class TokenAttribution:
     @property
     def layers(self) -> Sequence[str]:
         """The names of the hidden states: `emb`, then the numbers of the blocks."""
-        return ("emb", *(str(site.layer) for site in self._loaded.sites))
+        return self._loaded.layer_names
 
     def refine(self, choices: AttributionChoices, *, job: Job | None = None) -> AttributionState:
         """Compute until the choices hold; what was computed before is kept.

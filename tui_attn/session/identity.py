@@ -54,7 +54,7 @@ class TokenIdentity:
     @property
     def layers(self) -> tuple[str, ...]:
         """The names of the hidden states: `emb`, then the numbers of the blocks."""
-        return ("emb", *(str(site.layer) for site in self._loaded.sites))
+        return self._loaded.layer_names
 
     def tokens(self, special: bool) -> tuple[int, ...]:
         """Positions of the tokens that are counted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -85,6 +85,12 @@ def unit_labels(tokens: tuple[Token, ...], unit: Unit, mode: LabelMode) -> list[
         else:
             words.append(label)
     return words
+
+
+def numbered(labels: Sequence[str], positions: Sequence[int]) -> list[str]:
+    """Labels of some tokens behind their positions, which are aligned."""
+    digits = len(str(len(labels)))
+    return [f"{position:>{digits}} {labels[position]}" for position in positions]
 
 
 def find(labels: list[str], needle: str, start: int, step: int) -> int | None:

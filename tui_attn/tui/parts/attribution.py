@@ -25,6 +25,7 @@ from tui_attn.progress import Progress
 from tui_attn.render import cells
 from tui_attn.render.grid import number
 from tui_attn.render.scale import Scale
+from tui_attn.selection import layer_name
 from tui_attn.tui import texts
 from tui_attn.tui.jobs import Done, Lane, Progressed
 from tui_attn.tui.parts import attribution_told as told
@@ -37,6 +38,7 @@ from tui_attn.tui.parts.attribution_requests import (
     compute_mixing,
     compute_refine,
 )
+from tui_attn.tui.state import numbered
 from tui_attn.tui.widgets.layers import LayerGrid, Rows
 from tui_attn.tui.widgets.panes import Pane
 
@@ -111,7 +113,6 @@ class AttributionPart:
         self.shown = self.state = self.mixing = self.comparison = None
         self._failed, self._paused = "", False
         self._exact, self._norm = False, "frobenius"
-        self.relabel()
 
     def relabel(self) -> None:
         """Other labels."""
@@ -119,9 +120,8 @@ class AttributionPart:
         if session is None:
             return
         labels = self._screen.token_labels
-        digits = len(str(len(labels)))
-        rows = [f"{place:>{digits}} {label}" for place, label in enumerate(labels)]
-        names = [name if name == "emb" else f"L{name}" for name in session.attribution.layers]
+        rows = numbered(labels, range(len(labels)))
+        names = [layer_name(layer) for layer in session.attribution.layers]
         stage.own.body.set_axes(rows, names)
         stage.compare.body.set_axes(rows, ("raw", "eff", "attr"))
         self._show_own()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.text import Text
 
 from tui_attn.answers.attribution import Comparison
+from tui_attn.selection import layer_name
 from tui_attn.tui.widgets.layers import Rows
 
 _COMPARED = ("raw", "effective", "attribution")
@@ -49,10 +50,9 @@ def own(
     if rows is None:
         return Text(), Text()
     row, column = cursor
-    layer = layers[column]
     return _line(
         ("token", f"{row} {labels[row]}"),
-        ("at", layer if layer == "emb" else f"L{layer}"),
+        ("at", layer_name(layers[column])),
         ("own share", f"{rows.values[row, column]:.4f}"),
     ), Text()
 

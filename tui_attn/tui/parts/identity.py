@@ -26,6 +26,7 @@ from tui_attn.errors import InspectError
 from tui_attn.maps import get
 from tui_attn.render import cells, ranks
 from tui_attn.render.scale import Scale
+from tui_attn.selection import layer_name
 from tui_attn.tui.jobs import Done, Lane
 from tui_attn.tui.parts import identity_told as told
 from tui_attn.tui.parts.identity_requests import (
@@ -36,7 +37,7 @@ from tui_attn.tui.parts.identity_requests import (
     compute_rows,
     compute_transfer,
 )
-from tui_attn.tui.parts.identity_told import column
+from tui_attn.tui.state import numbered
 from tui_attn.tui.widgets.layers import LayerGrid, Rows
 
 if TYPE_CHECKING:
@@ -102,20 +103,17 @@ class IdentityPart:
         """Another model or text: everything belongs to the old one."""
         self.window, self.probes = None, None
         self.rates.clear()
-        self.relabel()
 
     def relabel(self) -> None:
         """Other labels, or other tokens that are counted."""
         session = self._screen.session
         if session is None:
             return
-        names = [column(layer) for layer in session.identity.layers]
+        names = [layer_name(layer) for layer in session.identity.layers]
         self.tokens = session.identity.tokens(self.choices.special)
         labels = self._screen.token_labels
-        digits = len(str(len(labels)))
         self.window = None
-        rows = [f"{token:>{digits}} {labels[token]}" for token in self.tokens]
-        self.grid.set_axes(rows, names)
+        self.grid.set_axes(numbered(labels, self.tokens), names)
         self.matrix.set_axes(names, names)
 
     def enter(self) -> None:
@@ -275,7 +273,7 @@ class IdentityPart:
     def detail(self) -> tuple[Text, Text]:
         """The detail line: one token at one layer, or one map at another layer."""
         if self._screen.state.view == "transfer":
-            names = [column(layer) for layer in self._layers()]
+            names = [layer_name(layer) for layer in self._layers()]
             return told.transfer(self.choices, names, self.matrix.rows, self.matrix.cursor)
         place = self._place()
         if self.window is None or place is None:
@@ -403,7 +401,7 @@ class IdentityPart:
         return self._layers()[self.grid.cursor[1]]
 
     def _column_name(self) -> str:
-        return column(self._layer())
+        return layer_name(self._layer())
 
     def _name(self, label: str) -> str:
         return cells.fit(label, 12, ascii=self._screen.look.ascii).rstrip()

@@ -8,14 +8,10 @@ from rich.text import Text
 
 from tui_attn.answers.identity import IdentityChoices, IdentityWindow, Rate
 from tui_attn.render.cells import visible
+from tui_attn.selection import layer_name
 from tui_attn.tui.widgets.layers import Rows
 
 _QUIET, _STRONG = "dim", "bold"
-
-
-def column(layer: str) -> str:
-    """The name of a hidden state on the screen."""
-    return layer if layer == "emb" else f"L{layer}"
 
 
 def short(choices: IdentityChoices) -> str:
@@ -47,7 +43,7 @@ def token(
     line = Text()
     line.append(f" token {window.tokens[place]} ", _QUIET)
     line.append(label, _STRONG)
-    line.append(f" at {column(window.layers[layer])}", _QUIET)
+    line.append(f" at {layer_name(window.layers[layer])}", _QUIET)
     rank = int(window.rank[place, layer])
     if rank == 0:
         line.append("  no number here", _QUIET)
