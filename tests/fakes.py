@@ -13,6 +13,7 @@ from tui_attn.answers import (
     Extent,
     HeadSummary,
     ModelInfo,
+    Overview,
     Run,
     Token,
     Unit,
@@ -319,14 +320,15 @@ class FakeSession:
         variant: Variant = "output",
         unit: Unit = "token",
         attribution: AttributionChoices = ESTIMATED,
+        thorough: bool = True,
         job: Job | None = None,
-    ) -> np.ndarray:
+    ) -> Overview:
         n = self.length(unit)
         values = self.window(
             map_name, layer, head, (0, n), (0, n), unit=unit, attribution=attribution, job=job
         ).values
         rows, columns = min(shape[0], n), min(shape[1], n)
-        return values[np.arange(rows) * n // rows][:, np.arange(columns) * n // columns]
+        return Overview(values[np.arange(rows) * n // rows][:, np.arange(columns) * n // columns])
 
     def cell(
         self,

@@ -15,7 +15,8 @@ from tests import toys
 from tui_attn.answers import VARIANTS, Variant
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import nullspace
-from tui_attn.maps.nullspace import PrefixFactor, SharedFactor, effective_rows
+from tui_attn.maps.factors import PrefixFactor, SharedFactor, relative_tolerance
+from tui_attn.maps.nullspace import effective_rows
 from tui_attn.model.trace import LayerTrace, Trace, Visibility
 
 S, D_V = 100, 32
@@ -267,9 +268,10 @@ def test_e17_windows_and_any_interval_match_an_svd_per_row(left: int, right: int
 
 def test_e17_prefix_and_shared_factors_agree() -> None:
     layer = toys.layer_trace(S)
-    shared = SharedFactor(layer.v[0], layer.visibility, toys.FULL_ROW_RANK)
-    prefix = PrefixFactor(layer.v[0], layer.visibility, toys.FULL_ROW_RANK)
-    close(prefix.window(layer.o[0], ALL, ALL), shared.window(layer.o[0], ALL, ALL))
+    values = layer.v[0].__getitem__
+    shared = SharedFactor(values, layer.visibility, toys.FULL_ROW_RANK)
+    prefix = PrefixFactor(values, layer.visibility, toys.FULL_ROW_RANK)
+    close(prefix.weights(layer.o[0], ALL), shared.weights(layer.o[0], ALL))
     assert prefix.ranks(ALL).tolist() == shared.ranks(ALL).tolist()
 
 
@@ -404,4 +406,57 @@ def test_half_precision_outputs_are_computed_again(causal: bool) -> None:
 
 
 def test_tolerance_is_never_that_of_half_precision() -> None:
-    assert math.isclose(nullspace.relative_tolerance(512, 32), 6.1e-5, rel_tol=1e-2)
+    assert math.isclose(relative_tolerance(512, 32), 6.1e-5, rel_tol=1e-2)
+
+
+@pytest.mark.parametrize("rows", [(0, 200), (20, 90), (63, 65), (100, 101), (130, 200)])
+@pytest.mark.parametrize("kind", ["plain", "repeated", "flat", "steep"])
+def test_any_rows_of_a_causal_map_match_an_svd_per_row(rows: tuple[int, int], kind: str) -> None:
+    """Rows are factored in blocks, and what a block does depends on its values' condition."""
+    layer = toys.layer_trace(200, causal=True)
+    values = layer.v[0]
+    if kind == "repeated":  # few distinct tokens: rank stays low for long
+        values[:150] = values[torch.arange(150) % 7]
+    elif kind == "flat":  # never of full rank
+        values[:, 5] = values[:, 4]
+    elif kind == "steep":  # condition number 1e5
+        values *= torch.logspace(0, -5, D_V, dtype=torch.float64)
+    a = toys.attention(layer, 0)
+    layer.o[0] = a @ values
+    one = toys.trace(layer, tolerance=1e-7 if kind == "steep" else toys.FULL_ROW_RANK)
+    found = effective_rows(one, 0, 0, rows, (0, 200), "output")
+    mask = layer.visibility.mask((0, 200), (0, 200))
+    wanted = toys.effective(a, values, mask, rtol=1e-7)[slice(*rows)]
+    close(found, wanted, 1e-4 if kind == "steep" else 1e-9)
+    _, factor = nullspace.factor(one, 0, 0, "output")
+    singular = [torch.linalg.svdvals(values[: row + 1]) for row in range(*rows)]
+    ranks = [int((found > 1e-7 * found[0]).sum()) for found in singular]
+    assert factor.ranks(rows).tolist() == ranks
+
+
+def test_a_factor_keeps_the_matrices_of_few_rows() -> None:
+    """A matrix for every row would be far more than the trace itself."""
+    layer = toys.layer_trace(2000, causal=True)
+    one = toys.trace(layer)
+    for start in range(0, 2000, 40):
+        effective_rows(one, 0, 0, (start, start + 40), (0, 40), "output")
+    _, factor = nullspace.factor(one, 0, 0, "output")
+    assert isinstance(factor, PrefixFactor)
+    assert _matrices(factor) <= 4 * 64 + 2000 // 64 + 2
+
+
+def _matrices(factor: PrefixFactor) -> int:
+    """How many D_V x D_V matrices of float64 a factor holds."""
+    seen: dict[int, int] = {}
+
+    def walk(value: object) -> None:
+        if isinstance(value, torch.Tensor):
+            seen[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+        elif isinstance(value, dict | list):
+            for item in value.values() if isinstance(value, dict) else value:
+                walk(item)
+        elif hasattr(value, "__dict__"):
+            walk(vars(value))
+
+    walk(vars(factor))
+    return sum(seen.values()) // (D_V * D_V * 8)

@@ -217,7 +217,6 @@ def test_cancelling_leaves_the_forward_pass_at_the_next_layer() -> None:
         ("bloom", {"n_layer": 2, "n_head": 4}),
         ("mamba", {"state_size": 4}),
         ("mpnet", {"num_attention_heads": 4, "intermediate_size": 64}),
-        ("falcon", {"num_attention_heads": 4}),
     ],
 )
 def test_families_that_capture_does_not_reproduce_are_refused(

@@ -11,7 +11,6 @@ import torch
 from tests.model import tiny
 from tui_attn.answers import ModelRequest
 from tui_attn.errors import Cancelled, ExitCode, InspectError
-from tui_attn.maps import nullspace
 from tui_attn.model import source
 from tui_attn.progress import Job
 from tui_attn.session import Session, open_session
@@ -231,13 +230,3 @@ def test_the_gpu_gives_the_numbers_of_the_cpu(folders: dict[str, Path], family: 
     torch.testing.assert_close(
         *(torch.from_numpy(values) for values in windows), rtol=0, atol=1e-4, equal_nan=True
     )
-
-
-def test_statistics_of_a_layer_keep_no_inverses(folders: dict[str, Path]) -> None:
-    """A pair of matrices for every row would be far more than the trace itself."""
-    session = opened(folders["llama"])
-    session.analyse(TEXT["llama"] * 5)
-    session.summaries(0)
-    factors = [nullspace.factor(session.trace, 0, head, "output")[1] for head in (0, 3)]
-    assert all(isinstance(factor, nullspace.PrefixFactor) for factor in factors)
-    assert all(not factor._inverses for factor in factors)

@@ -7,7 +7,16 @@ for a real one.
 from __future__ import annotations
 
 from tui_attn.answers.arrays import BoolArray, FloatArray, IntArray
-from tui_attn.answers.heads import VARIANTS, Cell, Extent, HeadSummary, Unit, Variant, Window
+from tui_attn.answers.heads import (
+    VARIANTS,
+    Cell,
+    Extent,
+    HeadSummary,
+    Overview,
+    Unit,
+    Variant,
+    Window,
+)
 from tui_attn.answers.inspector import Inspector
 from tui_attn.answers.runs import Check, ModelInfo, ModelRequest, Run, Token
 
@@ -23,6 +32,7 @@ __all__ = [
     "IntArray",
     "ModelInfo",
     "ModelRequest",
+    "Overview",
     "Run",
     "Token",
     "Unit",

@@ -56,6 +56,18 @@ class Extent:
 
 
 @dataclass(frozen=True)
+class Overview:
+    """A whole map pooled to fit the screen.
+
+    `values` is float64, NaN where nothing is visible; `sampled_rows` is the number of queries
+    looked at, None if it was all of them.
+    """
+
+    values: FloatArray
+    sampled_rows: int | None = None
+
+
+@dataclass(frozen=True)
 class HeadSummary:
     """The statistics of one head on one text, over visible cells (method: effective attention)."""
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tui_attn.answers.arrays import FloatArray
 from tui_attn.answers.attribution import ESTIMATED, AttributionChoices, AttributionInspector
-from tui_attn.answers.heads import Cell, Extent, HeadSummary, Unit, Variant, Window
+from tui_attn.answers.heads import Cell, Extent, HeadSummary, Overview, Unit, Variant, Window
 from tui_attn.answers.identity import IdentityInspector
 from tui_attn.answers.runs import ModelInfo, Run
 from tui_attn.progress import Job
@@ -86,9 +85,13 @@ class Inspector(Protocol):
         variant: Variant = "output",
         unit: Unit = "token",
         attribution: AttributionChoices = ESTIMATED,
+        thorough: bool = True,
         job: Job | None = None,
-    ) -> FloatArray:
-        """The whole map pooled to at most `shape` cells, each the value of largest magnitude."""
+    ) -> Overview:
+        """The whole map pooled to at most `shape` cells, each the value of largest magnitude.
+
+        Unless `thorough`, only some rows of a long text are looked at, and the answer says so.
+        """
         ...
 
     def cell(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -28,7 +29,7 @@ def word_edges(words: list[int]) -> list[int]:
 def by_words(
     cells: torch.Tensor,
     visible: torch.Tensor,
-    edges: list[int],
+    edges: Sequence[int],
     rows: tuple[int, int],
     columns: tuple[int, int],
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -46,8 +47,7 @@ def by_words(
     Returns:
         Word cells and whether any of their token cells is visible.
     """
-    row_sizes = _sizes(edges, rows)
-    column_sizes = _sizes(edges, columns)
+    row_sizes, column_sizes = (_sizes(edges, span).to(cells.device) for span in (rows, columns))
 
     def pooled(table: torch.Tensor) -> torch.Tensor:
         sums = torch.segment_reduce(table.T.contiguous(), "sum", lengths=column_sizes)
@@ -77,5 +77,11 @@ def largest_magnitude(values: FloatArray, column_edges: NDArray[np.int64]) -> Fl
     return pooled
 
 
-def _sizes(edges: list[int], span: tuple[int, int]) -> torch.Tensor:
-    return torch.tensor(edges).diff()[slice(*span)]
+def larger(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Of each pair the value of larger magnitude; NaN only where both are."""
+    taken = np.isnan(one) | (np.abs(other) > np.abs(one))
+    return np.where(taken, other, one)
+
+
+def _sizes(edges: Sequence[int], span: tuple[int, int]) -> torch.Tensor:
+    return torch.tensor(edges[span[0] : span[1] + 1]).diff()

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tui_attn.answers import HeadSummary
 from tui_attn.maps.base import MapSpec
+from tui_attn.maps.sampling import STATISTICS, row_blocks, sampled_rows
 
 if TYPE_CHECKING:
     import torch
 
     from tui_attn.answers import FloatArray, Variant
     from tui_attn.model.trace import Trace
-    from tui_attn.progress import Job
 
-_BLOCK = 256
-_MOST_ROWS = 1024
-"""Longer texts are looked at in this many evenly spread rows, and the result says so."""
 _THUMBNAIL = 24
 
 MAP = MapSpec(
@@ -33,27 +30,17 @@ MAP = MapSpec(
 )
 
 
-def row_blocks(length: int, block: int = _BLOCK) -> Iterator[tuple[int, int]]:
-    """Half-open ranges that cover the rows: all of them, or evenly spread blocks of a long text."""
-    if length <= _MOST_ROWS:
-        starts = list(range(0, length, block))
-    else:
-        count = _MOST_ROWS // block
-        starts = [round(step * (length - block) / (count - 1)) for step in range(count)]
-    for start in starts:
-        yield start, min(start + block, length)
+def summarise(
+    trace: Trace, layer: int, head: int, variant: Variant, pause: Callable[[], None]
+) -> HeadSummary:
+    """The statistics of one head, over visible cells; of a long text, over sampled rows.
 
-
-def sampled_rows(length: int) -> int | None:
-    """How many rows `row_blocks` looks at, None if all."""
-    return None if length <= _MOST_ROWS else _MOST_ROWS
-
-
-def summarise(trace: Trace, layer: int, head: int, variant: Variant, job: Job) -> HeadSummary:
-    """The statistics of one head, over visible cells.
-
-    Raises:
-        Cancelled: The job was cancelled.
+    Args:
+        trace: The run.
+        layer: Number of the layer.
+        head: A query head.
+        variant: What effective attention keeps.
+        pause: Called before every block of rows; what it raises comes through.
     """
     import torch
 
@@ -64,11 +51,12 @@ def summarise(trace: Trace, layer: int, head: int, variant: Variant, job: Job) -
     length = record.length
     made, factors = factor(trace, layer, head, variant)
     everything = (0, length)
+    values = made.values(slice(None))
     moments = _Moments()
     entropies, firsts, sums, errors, ranks, nulls, seen = [], [], [], [], [], [], []
     thumbnail = torch.full((_THUMBNAIL, _THUMBNAIL), -torch.inf, dtype=torch.float64)
-    for rows in row_blocks(length):
-        job.check()
+    for rows in row_blocks(length, STATISTICS):
+        pause()
         visible = record.visibility.mask(rows, everything)
         raw = softmax.attention_rows(record, head, rows)
         effective = effective_rows(trace, layer, head, rows, everything, variant)
@@ -78,8 +66,8 @@ def summarise(trace: Trace, layer: int, head: int, variant: Variant, job: Job) -
         first_seen = visible[:, 0]
         firsts.append(raw[first_seen, 0])
         sums.append(effective.sum(-1))
-        expected = raw @ made.values
-        errors.append((effective @ made.values - expected).abs().max() / expected.abs().max())
+        expected = raw @ values
+        errors.append((effective @ values - expected).abs().max() / expected.abs().max())
         ranks.append(factors.ranks(rows))
         nulls.append(factors.null_dimensions(rows))
         seen.append(keys)
@@ -104,7 +92,7 @@ def summarise(trace: Trace, layer: int, head: int, variant: Variant, job: Job) -
         row_sum_max=float(row_sums.max()),
         output_error=float(torch.stack(errors).max()),
         thumbnail=_as_picture(thumbnail, length),
-        sampled_rows=sampled_rows(length),
+        sampled_rows=sampled_rows(length, STATISTICS),
     )
 
 

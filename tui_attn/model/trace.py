@@ -64,6 +64,11 @@ class Visibility:
             (self.stop <= torch.arange(1, len(self.stop) + 1, device=self.stop.device)).all()
         )
 
+    def sees_all(self, rows: tuple[int, int], columns: tuple[int, int]) -> bool:
+        """Whether every query of `rows` sees every key of `columns` (half-open ranges)."""
+        first, stop = self.first[slice(*rows)], self.stop[slice(*rows)]
+        return bool((first <= columns[0]).all() and (stop >= columns[1]).all())
+
     def mask(self, rows: tuple[int, int] | torch.Tensor, columns: tuple[int, int]) -> torch.Tensor:
         """Whether queries see keys.
 
@@ -131,7 +136,7 @@ class Trace:
         inputs: What the model's forward was given, a batch of one.
         word_embeddings: (V, d_e), the model's own table of word embeddings, not a copy.
         tolerance: Relative bound below which a singular value counts as zero; None: the rule of
-            `maps.nullspace.relative_tolerance`.
+            `maps.factors.relative_tolerance`.
         exact_outputs: Whether o is precise enough to start from; False in half precision, where
             rows of A V are computed again from q, k and v.
     """
@@ -150,6 +155,14 @@ class Trace:
         if key not in self._derived:
             self._derived[key] = make()
         return cast("T", self._derived[key])
+
+    def recent(self, kind: str, key: Hashable, make: Callable[[], T], most: int) -> T:
+        """Like `remember`, but only the latest `most` of a kind are kept."""
+        kept = self.remember(("recent", kind), lambda: dict[Hashable, object]())
+        kept[key] = kept.pop(key) if key in kept else make()
+        while len(kept) > most:
+            del kept[next(iter(kept))]
+        return cast("T", kept[key])
 
     def remembered(self, key: Hashable, kind: type[T]) -> T | None:
         """What `remember` made, None if it has made nothing yet."""

@@ -5,7 +5,7 @@ numpy is imported with the first number, so that the first frame does not wait f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tui_attn.answers import FloatArray
@@ -62,6 +62,15 @@ class Scale:
         else:
             levels = np.minimum(np.floor(positions * steps), steps - 1)
         return np.where(np.isnan(values), NO_LEVEL, np.nan_to_num(levels)).astype(np.uint8)
+
+    def covering(self, values: FloatArray) -> Scale:
+        """The scale that spans these values too; NaN does not count."""
+        import numpy as np
+
+        if np.isnan(values).all():
+            return self
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        return replace(self, low=min(self.low, low), high=max(self.high, high))
 
     def legend(self) -> str:
         """The span in words, `-0.31 … 0.62 √`."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tui_attn.answers import Run, Variant
     from tui_attn.model.loading import LoadedModel
     from tui_attn.model.trace import Trace
+    from tui_attn.session.turn import Turn
 
 KERNEL = "plain softmax in float32"
 """The fast kernels have no forward derivatives, and half precision too few digits."""
@@ -46,7 +47,7 @@ class TokenAttribution:
     def __init__(
         self,
         loaded: LoadedModel,
-        turn: threading.RLock,
+        turn: Turn,
         running: threading.RLock,
         analysed: Callable[[], tuple[Run, Trace]],
     ) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
-import numpy as np
 import torch
 
 from tui_attn import maps
@@ -20,6 +19,7 @@ from tui_attn.answers import (
     HeadSummary,
     ModelInfo,
     ModelRequest,
+    Overview,
     Run,
     Unit,
     Variant,
@@ -29,14 +29,16 @@ from tui_attn.answers.attribution import ESTIMATED, AttributionChoices
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import checks, grouping, nullspace
 from tui_attn.maps.base import WindowFunction
-from tui_attn.maps.heads import row_blocks, sampled_rows, summarise
+from tui_attn.maps.heads import summarise
 from tui_attn.model import tokens
 from tui_attn.model.forward import trace_of
 from tui_attn.model.loading import LoadedModel, load
 from tui_attn.model.trace import Trace
 from tui_attn.progress import Job
+from tui_attn.session import whole
 from tui_attn.session.attribution import TokenAttribution
 from tui_attn.session.identity import TokenIdentity
+from tui_attn.session.turn import Turn
 
 
 def open_session(
@@ -72,7 +74,7 @@ class Session:
         self._loaded = loaded
         self._tolerance = tolerance
         self._current: tuple[Run, Trace] | None = None
-        self._turn = threading.RLock()
+        self._turn = Turn()
         self._running = threading.RLock()
         self._identity = TokenIdentity(loaded, self._turn, self._analysed)
         self._attribution = TokenAttribution(loaded, self._turn, self._running, self._analysed)
@@ -122,7 +124,7 @@ class Session:
         """
         job = job or Job()
         started = time.perf_counter()
-        with self._running, self._turn:
+        with self._running:
             encoded = tokens.encode(
                 self._loaded.tokenizer,
                 text,
@@ -208,30 +210,20 @@ class Session:
         variant: Variant = "output",
         unit: Unit = "token",
         attribution: AttributionChoices = ESTIMATED,
+        thorough: bool = True,
         job: Job | None = None,
-    ) -> FloatArray:
-        """The whole map pooled to at most `shape` cells, each the value of largest magnitude."""
-        job = job or Job()
-        length = self.length(unit)
-        pooled_rows, pooled_columns = min(shape[0], length), min(shape[1], length)
-        row_edges = np.arange(pooled_rows + 1) * length // pooled_rows
-        column_edges = np.arange(pooled_columns + 1) * length // pooled_columns
-        picture = np.full((pooled_rows, pooled_columns), np.nan)
-        for row in range(pooled_rows):
-            job.report("pooling the map", row, pooled_rows)
-            span = (int(row_edges[row]), int(row_edges[row + 1]))
-            values = self.window(
-                map_name,
-                layer,
-                head,
-                span,
-                (0, length),
-                variant=variant,
-                unit=unit,
-                attribution=attribution,
-            ).values
-            picture[row] = grouping.largest_magnitude(values, column_edges)
-        return picture
+    ) -> Overview:
+        """The whole map pooled to at most `shape` cells, each the value of largest magnitude.
+
+        Unless `thorough`, only some rows of a long text are looked at, and the answer says so.
+        """
+        return whole.picture(
+            self._whole(map_name, layer, head, variant, unit, attribution),
+            self.length(unit),
+            shape,
+            thorough=thorough,
+            job=job or Job(),
+        )
 
     def cell(
         self,
@@ -280,10 +272,18 @@ class Session:
         job: Job | None = None,
     ) -> Extent:
         """The span of a head's map; `without_special` leaves special tokens and the sink out."""
+        what = (map_name, layer, head, variant, unit, attribution)
         job = job or Job()
         with self._turn:
-            what = (map_name, layer, head, variant, unit, without_special, attribution)
-            return self.trace.remember(("extent", *what), lambda: self._extent(*what, job))
+            return self.trace.remember(
+                ("extent", *what, without_special),
+                lambda: whole.span(
+                    self._whole(*what),
+                    self.length(unit),
+                    self._special_and_sink(unit) if without_special else [],
+                    job,
+                ),
+            )
 
     def summaries(
         self, layer: int, *, variant: Variant = "output", job: Job | None = None
@@ -296,21 +296,18 @@ class Session:
         job = job or Job()
         found: list[HeadSummary] = []
         trace = self.trace
-        try:
-            for head in range(self.model.heads):
-                job.report(f"statistics of layer {layer}", head, self.model.heads)
-                with self._turn, torch.inference_mode():  # one head at a time: windows come between
-                    self._must_exist(layer, head)
-                    found.append(
-                        trace.remember(
-                            ("summary", layer, head, variant),
-                            lambda head=head: summarise(trace, layer, head, variant, job),  # type: ignore[misc]
-                        )
+        for head in range(self.model.heads):
+            job.report(f"statistics of layer {layer}", head, self.model.heads)
+            with self._turn, torch.inference_mode():
+                self._must_exist(layer, head)
+                found.append(
+                    trace.remember(
+                        ("summary", layer, head, variant),
+                        lambda head=head: summarise(
+                            trace, layer, head, variant, self._turn.between_blocks(job)
+                        ),  # type: ignore[misc]
                     )
-        finally:  # the heads of a group have shared the inverses; a trace of many layers cannot
-            with self._turn:
-                for summary in found:
-                    nullspace.factor(trace, layer, summary.head, variant)[1].forget()
+                )
         return found
 
     def provenance(self) -> dict[str, object]:
@@ -356,12 +353,14 @@ class Session:
             )
         return window
 
-    def _edges(self, unit: Unit) -> list[int]:
+    def _edges(self, unit: Unit) -> Sequence[int]:
         """Token positions at which each token or word starts, and the end."""
-        tokens_of_run = self.run.tokens
+        run, trace = self._analysed()
         if unit == "token":
-            return list(range(len(tokens_of_run) + 1))
-        return grouping.word_edges([token.word for token in tokens_of_run])
+            return range(len(run.tokens) + 1)
+        return trace.remember(
+            "word edges", lambda: grouping.word_edges([token.word for token in run.tokens])
+        )
 
     def _reaches(self, rows: tuple[int, int], columns: tuple[int, int]) -> torch.Tensor:
         """(rows, columns) bool: which inputs can reach a hidden state at all."""
@@ -393,39 +392,31 @@ class Session:
                 ExitCode.USAGE,
             )
 
-    def _extent(
+    def _whole(
         self,
         map_name: str,
         layer: int,
         head: int,
         variant: Variant,
         unit: Unit,
-        without_special: bool,
         attribution: AttributionChoices,
-        job: Job,
-    ) -> Extent:
-        length = self.length(unit)
-        low, high = np.inf, -np.inf
-        left_out = self._special_and_sink(unit) if without_special else []
-        for rows in row_blocks(length):
-            job.check()
-            values = self.window(
+    ) -> whole.Window:
+        """A map as a function of its rows."""
+        columns = (0, self.length(unit))
+
+        def window(rows: tuple[int, int]) -> FloatArray:
+            return self.window(
                 map_name,
                 layer,
                 head,
                 rows,
-                (0, length),
+                columns,
                 variant=variant,
                 unit=unit,
                 attribution=attribution,
             ).values
-            values[:, left_out] = np.nan
-            values[[row - rows[0] for row in left_out if rows[0] <= row < rows[1]]] = np.nan
-            if not np.isnan(values).all():
-                low, high = min(low, np.nanmin(values)), max(high, np.nanmax(values))
-        if low > high:
-            low = high = 0.0
-        return Extent(float(low), float(high), sampled_rows(length))
+
+        return window
 
     def _special_and_sink(self, unit: Unit) -> list[int]:
         """Positions of special tokens, and of the first token, on which attention piles up."""

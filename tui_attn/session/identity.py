@@ -22,12 +22,11 @@ from tui_attn.probes import store
 from tui_attn.progress import Job
 
 if TYPE_CHECKING:
-    import threading
-
     from tui_attn.answers import Run
     from tui_attn.model.loading import LoadedModel
     from tui_attn.model.trace import Trace
     from tui_attn.probes.store import ModelIdentity, Probe
+    from tui_attn.session.turn import Turn
 
 
 class TokenIdentity:
@@ -42,7 +41,7 @@ class TokenIdentity:
     def __init__(
         self,
         loaded: LoadedModel,
-        turn: threading.RLock,
+        turn: Turn,
         analysed: Callable[[], tuple[Run, Trace]],
     ) -> None:
         self._loaded = loaded
@@ -125,7 +124,7 @@ class TokenIdentity:
             job.report(f"identity by {choices.method}", state, len(self.layers))
             if choices.target == "previous" and state == 0:
                 continue  # there is nothing below it
-            with self._turn, torch.inference_mode():  # one layer at a time: windows come between
+            with self._turn, torch.inference_mode():
                 identified, n = trace.remember(
                     ("rate", state, choices),
                     lambda state=state: self._count(trace, choices, state, state, job),  # type: ignore[misc]
@@ -170,9 +169,10 @@ class TokenIdentity:
     ) -> tuple[int, int]:
         """How many tokens are identified, and of how many."""
         counted, probe = self._counted(choices), self._probe_of(choices)
+        pause = self._turn.between_blocks(job)
         identified = n = 0
         for rows in sampled(counted):
-            job.check()
+            pause()
             found = identify(trace, state, rows, choices, probe, trained_at)
             identified += int((found.rank == 1).sum())
             n += len(rows)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from tui_attn.answers import (
     Cell,
-    FloatArray,
     HeadSummary,
     Inspector,
     ModelRequest,
+    Overview,
     Unit,
     Variant,
     Window,
@@ -51,6 +51,8 @@ class MapRequest:
     unit: Unit
     without_special: bool
     attribution: AttributionChoices
+    thorough: bool = False
+    """Whether a pooled picture looks at every row, however long the text is."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class MapAnswer:
     """Windows or pictures in the order of the request's maps, with the scale they share."""
 
     windows: list[Window]
-    pictures: list[FloatArray]
+    pictures: list[Overview]
     scale: Scale
     sampled_rows: int | None
 
@@ -98,7 +100,7 @@ def compute_map(session: Inspector, request: MapRequest, job: Job) -> MapAnswer:
     """Cells and scale of a map request."""
     where = (request.layer, request.head)
     windows: list[Window] = []
-    pictures: list[FloatArray] = []
+    pictures: list[Overview] = []
     scales: list[Scale] = []
     sampled = None
     for name in request.maps:
@@ -135,10 +137,16 @@ def compute_map(session: Inspector, request: MapRequest, job: Job) -> MapAnswer:
                     variant=request.variant,
                     unit=request.unit,
                     attribution=request.attribution,
+                    thorough=request.thorough,
                     job=job,
                 )
             )
-    return MapAnswer(windows, pictures, shared(scales), sampled)
+    scale = shared(scales)
+    if sampled is not None and not request.without_special:
+        # The sample may have missed what is on the screen.
+        for values in [part.values for part in windows] + [part.values for part in pictures]:
+            scale = scale.covering(values)
+    return MapAnswer(windows, pictures, scale, sampled)
 
 
 def compute_detail(session: Inspector, request: DetailRequest, job: Job) -> Cell:

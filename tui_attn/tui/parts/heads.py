@@ -157,9 +157,17 @@ class HeadsPart:
 
     def _show_map(self, request: MapRequest, answer: MapAnswer) -> None:
         # Older rows and columns are cells all the same; anything else is about something else.
-        if replace(self._map_request(), rows=request.rows, columns=request.columns) != request:
+        now = replace(
+            self._map_request(),
+            rows=request.rows,
+            columns=request.columns,
+            thorough=request.thorough,
+        )
+        if now != request:
             return
         screen = self._screen
+        if any(picture.sampled_rows is not None for picture in answer.pictures):
+            self._mapping.ask(replace(request, thorough=True))
         screen.stage.show_map(answer, screen.state, screen.attribution.how())
         screen.show_sentence()
         self.ask_cell()

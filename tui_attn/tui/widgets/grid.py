@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui_attn.answers import FloatArray, Window
+from tui_attn.answers import FloatArray, Overview, Window
 from tui_attn.render import cells, grid
 from tui_attn.render.grid import CELL_WIDTH, Look, Zoom
 from tui_attn.render.scale import Scale
@@ -57,7 +57,7 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         self.cursor = (0, 0)
         self.window: Window | None = None
         self.scale = Scale(0.0, 1.0)
-        self.overview: FloatArray | None = None
+        self.overview: Overview | None = None
         self._labels: list[str] = []
 
     # --- what is shown ---------------------------------------------------------------------------
@@ -79,9 +79,9 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         self.window, self.scale = window, scale
         self.refresh()
 
-    def show_overview(self, values: FloatArray, scale: Scale) -> None:
+    def show_overview(self, overview: Overview, scale: Scale) -> None:
         """Draw the whole map pooled (zoom `fit`)."""
-        self.overview, self.scale = values, scale
+        self.overview, self.scale = overview, scale
         self.refresh()
 
     def set_zoom(self, zoom: Zoom) -> None:
@@ -114,13 +114,15 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
     @property
     def caption(self) -> str:
         """How the picture came about, where it is not cell by cell."""
-        if self.zoom != "fit" or self.overview is None or not self.overview.size:
+        if self.zoom != "fit" or self.overview is None or not self.overview.values.size:
             return ""
-        rows, columns = self.overview.shape
+        rows, columns = self.overview.values.shape
         if (rows, columns) == (self.length, self.length):
             return ""
         down, across = self.length / rows, self.length / columns
-        return f"pooled {down:.3g} x {across:.3g}, largest magnitude"
+        looked_at = self.overview.sampled_rows
+        so_far = "" if looked_at is None else f" of {looked_at:,} rows so far"
+        return f"pooled {down:.3g} x {across:.3g}, largest magnitude{so_far}"
 
     def wanted(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Rows and columns to ask for: what is seen and a page around it, or everything."""
@@ -344,7 +346,7 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         if self.overview is None:
             return []
         rows_per_line = self.look.rows_per_line("fit")
-        count, columns = self.overview.shape
+        count, columns = self.overview.values.shape
         top = y * rows_per_line
         if top >= count:
             return []
@@ -352,7 +354,7 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
         here = top <= cursor_row < top + rows_per_line
         first = self.cursor[0] if here else top * self.length // count
         values = grid.blank(rows_per_line, columns)
-        part = self.overview[top : top + rows_per_line]
+        part = self.overview.values[top : top + rows_per_line]
         values[: len(part)] = part
         cursor = self.cursor[1] * columns // self.length if here else None
         if cursor is not None and cursor_row > top:
@@ -375,5 +377,6 @@ def _widened(span: tuple[int, int], length: int) -> tuple[int, int]:
     return max(span[0] - page, 0), min(span[1] + page, length)
 
 
-def _fits(overview: FloatArray, shape: tuple[int, int]) -> bool:
-    return bool(overview.shape[0] <= shape[0] and overview.shape[1] <= shape[1])
+def _fits(overview: Overview, shape: tuple[int, int]) -> bool:
+    rows, columns = overview.values.shape
+    return bool(rows <= shape[0] and columns <= shape[1])
