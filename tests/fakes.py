@@ -37,6 +37,7 @@ from tui_attn.answers.identity import (
     Transfer,
     choose,
 )
+from tui_attn.answers.memory import Keep, MemoryPlan, TooLarge
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import get
 from tui_attn.progress import Job
@@ -219,6 +220,8 @@ class FakeSession:
         self.gate = threading.Event()
         self.gate.set()
         self.windows = 0
+        self.short_of_memory: tuple[MemoryPlan, tuple[Keep, ...]] | None = None
+        """What a text would need, and the ways that work."""
         self.run: Run
         self.analyse("the cat sat on the mat")
 
@@ -228,9 +231,16 @@ class FakeSession:
         *,
         pair: str | None = None,
         max_tokens: int | None = None,
+        keep: Keep | None = None,
         job: Job | None = None,
     ) -> Run:
         self._wait(job)
+        if self.short_of_memory is not None:
+            plan, works = self.short_of_memory
+            if keep is None:
+                raise TooLarge(plan)
+            if keep not in works:
+                raise TooLarge(plan, keep)
         if not text.strip():
             raise InspectError("the text is empty", "give a text", ExitCode.INPUT)
         words = self._words or text.split()
@@ -244,7 +254,7 @@ class FakeSession:
             special = position in (0, len(words) + 1)
             tokens.append(Token(position, 100 + position, "Ġ" + token, token, special, word))
         checks = (Check("row sums", True, 2e-16, 1e-6), Check("A V = o", True, 3e-7, 1e-4))
-        self.run = Run(text, tuple(tokens), checks, 0.01, pair)
+        self.run = Run(text, tuple(tokens), checks, 0.01, pair, keep=keep or "device")
         return self.run
 
     def length(self, unit: Unit = "token") -> int:

@@ -16,6 +16,7 @@ from tui_attn import options
 from tui_attn.answers import ModelRequest
 from tui_attn.answers.attribution import PROBES, AttributionChoices
 from tui_attn.answers.identity import DEFAULTS, METHODS, choose
+from tui_attn.answers.memory import Keep
 from tui_attn.config import Colour, Settings
 from tui_attn.errors import Cancelled, ExitCode, InspectError
 
@@ -79,7 +80,9 @@ def _run(arguments: list[str]) -> int:
         return screen(request, text, pair, _settings(chosen))
     from tui_attn.commands import headless
 
-    work = headless.Headless(request, text, pair, chosen.max_tokens, chosen.tolerance)
+    work = headless.Headless(
+        request, text, pair, chosen.max_tokens, chosen.tolerance, _keep(chosen)
+    )
     to_screen = command == "heads" and chosen.output is None and chosen.format is None
     return headless.export(
         work,
@@ -188,12 +191,17 @@ def _settings(chosen: argparse.Namespace) -> Settings:
     return Settings(
         variant=chosen.variant,
         max_tokens=chosen.max_tokens,
+        keep=_keep(chosen),
         tolerance=chosen.tolerance,
         colour=_colour(chosen.colour),
         ascii=chosen.ascii,
         mouse=not chosen.no_mouse,
         debug=chosen.debug,
     )
+
+
+def _keep(chosen: argparse.Namespace) -> Keep | None:
+    return None if chosen.keep == "auto" else chosen.keep
 
 
 def _colour(choice: Colour) -> Colour:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from tui_attn.answers import Variant
+from tui_attn.answers.memory import Keep
 
 Colour = Literal["auto", "truecolor", "256", "16", "none"]
 
@@ -17,6 +18,7 @@ class Settings:
 
     variant: Variant = "output"
     max_tokens: int | None = None
+    keep: Keep | None = None
     tolerance: float | None = None
     colour: Colour = "auto"
     ascii: bool = False

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from tui_attn.answers import VARIANTS
 from tui_attn.answers.attribution import NORMS, PROBES
 from tui_attn.answers.identity import CANDIDATES, MATCHES, METHODS, METRICS, TARGETS
+from tui_attn.answers.memory import KEEPS
 from tui_attn.errors import ExitCode, InspectError
 
 COMMANDS = ("export", "heads", "probe fit", "probe list", "maps", "models", "doctor")
@@ -147,6 +148,12 @@ def _text(add: _Add) -> None:
     add("--text-file", metavar="F", help="read the text from a file (- for standard input)")
     add("--pair", metavar="TEXT", help="a second text, for models that read two")
     add("--max-tokens", type=_positive, metavar="N", help="cut the text to N tokens")
+    add(
+        "--keep",
+        default="auto",
+        choices=("auto", *KEEPS),
+        help="where layers stay: on the device, in host memory, or computed again when looked at",
+    )
     add("--variant", default="output", choices=VARIANTS, help="which effective attention")
     add(
         "--tolerance",

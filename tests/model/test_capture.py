@@ -59,7 +59,7 @@ def test_outputs_hidden_states_and_checks(family: str) -> None:
     for actual, wanted in zip(trace.hidden[:-1], expected[:-1], strict=True):
         torch.testing.assert_close(actual, wanted[0], rtol=0, atol=1e-4)
     causal = trace.layers[0].visibility.is_causal
-    assert all(check.ok for check in checks.of_run(trace, {}, causal))
+    assert all(check.ok for check in checks.of_run(trace, {}, causal, Job()).checks)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gpt_neox", "llama", "qwen2", "qwen3", "mistral"])
@@ -170,7 +170,7 @@ def test_e22_effective_attention_in_the_model_changes_nothing(
 def test_half_precision_runs_and_is_computed_again(family: str, dtype: torch.dtype) -> None:
     trace = captured(tiny.model(family, dtype=dtype), text())
     assert not trace.exact_outputs
-    assert all(check.ok for check in checks.of_run(trace, {}, family == "llama"))
+    assert all(check.ok for check in checks.of_run(trace, {}, family == "llama", Job()).checks)
 
 
 def test_the_mask_is_never_kept() -> None:

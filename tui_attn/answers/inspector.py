@@ -8,6 +8,7 @@ from typing import Protocol
 from tui_attn.answers.attribution import ESTIMATED, AttributionChoices, AttributionInspector
 from tui_attn.answers.heads import Cell, Extent, HeadSummary, Overview, Unit, Variant, Window
 from tui_attn.answers.identity import IdentityInspector
+from tui_attn.answers.memory import Keep
 from tui_attn.answers.runs import ModelInfo, Run
 from tui_attn.progress import Job
 
@@ -46,9 +47,15 @@ class Inspector(Protocol):
         *,
         pair: str | None = None,
         max_tokens: int | None = None,
+        keep: Keep | None = None,
         job: Job | None = None,
     ) -> Run:
-        """Run a text through the model; on failure the earlier run stays."""
+        """Run a text through the model; on failure the earlier run stays.
+
+        Raises:
+            TooLarge: It does not fit into memory as `keep` says, or, where that is None, in the
+                quickest way.
+        """
         ...
 
     def length(self, unit: Unit = "token") -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tui_attn.answers.memory import Keep
+
 
 @dataclass(frozen=True)
 class ModelRequest:
@@ -86,3 +88,5 @@ class Run:
     truncated_from: int | None = None
     """Number of tokens before `--max-tokens` cut the text, None if it was not cut."""
     nan_count: int = 0
+    keep: Keep = "device"
+    """Where the layers stay."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tui_attn import demo
-from tui_attn.answers import Inspector, ModelRequest
+from tui_attn.answers import Inspector, ModelRequest, Run
+from tui_attn.answers.memory import Keep, TooLarge
 from tui_attn.commands.reporter import Reporter
 from tui_attn.commands.streams import say, standard_output, tidy_end
 from tui_attn.errors import ExitCode, InspectError
@@ -27,6 +28,7 @@ class Headless:
     pair: str | None
     max_tokens: int | None
     tolerance: float | None
+    keep: Keep | None = None
 
 
 def selection(select: str | None, layer: str | None, head: str | None) -> Selection:
@@ -122,7 +124,7 @@ def _open(headless: Headless, job: Job) -> Inspector:
 
     session = open_session(headless.request, job, tolerance=headless.tolerance)
     text = demo.TEXT if headless.text is None else headless.text
-    run = session.analyse(text, pair=headless.pair, max_tokens=headless.max_tokens, job=job)
+    run = _analyse(session, headless, text, job)
     if run.truncated_from is not None:
         say(f"the text was cut from {run.truncated_from} to {len(run.tokens)} tokens.")
     for check in run.checks:
@@ -131,6 +133,23 @@ def _open(headless: Headless, job: Job) -> Inspector:
     if run.nan_count:
         say(f"the model made {run.nan_count} NaN; they are kept in the export.")
     return session
+
+
+def _analyse(session: Inspector, headless: Headless, text: str, job: Job) -> Run:
+    """Run the text; where it does not fit, in the quickest way that does."""
+
+    def run(keep: Keep | None) -> Run:
+        return session.analyse(
+            text, pair=headless.pair, max_tokens=headless.max_tokens, keep=keep, job=job
+        )
+
+    try:
+        return run(headless.keep)
+    except TooLarge as error:
+        if headless.keep is not None or error.tried is not None or error.plan.best is None:
+            raise
+        say(f"{error.title}; going on with --keep {error.plan.best}.")
+        return run(error.plan.best)
 
 
 def _aligned(session: Inspector, request: ExportRequest, job: Job) -> str:

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from tui_attn.answers import Check
 from tui_attn.maps import softmax
 from tui_attn.model.trace import LayerTrace, Trace
+from tui_attn.progress import Job
 
 _ROWS = 16
 """Queries looked at per head: enough to see a wrong mask or kernel, cheap at any length."""
 
 
-def of_run(trace: Trace, deficient: dict[int, tuple[int, ...]], causal: bool) -> tuple[Check, ...]:
-    """The checks of a run.
+@dataclass(frozen=True)
+class Found:
+    """What was checked, and the number of NaN among heads' outputs and hidden states."""
+
+    checks: tuple[Check, ...]
+    nan_count: int
+
+
+def of_run(trace: Trace, deficient: dict[int, tuple[int, ...]], causal: bool, job: Job) -> Found:
+    """The checks of a run: every layer is looked at once.
 
     Args:
         trace: The run.
         deficient: Heads per layer whose output projection has not full rank.
         causal: Whether the model is a decoder.
+        job: Told about every layer.
 
     Returns:
-        Row sums, causality (decoders only), A V against the kernel's own output, and the rank of
-        the output projections.
+        Row sums, causality (decoders only), A V against the kernel's own output, the rank of
+        the output projections, and the count of NaN.
+
+    Raises:
+        Cancelled: The job was cancelled.
     """
     limit = 1e-4 if trace.exact_outputs else 5e-2
     row_sums, future, outputs = 0.0, 0.0, 0.0
-    for layer in trace.layers.values():
+    nan_count = sum(int(hidden.isnan().sum()) for hidden in trace.hidden)
+    for number, layer in enumerate(trace.layers.values()):
+        job.report("checking the numbers", number, len(trace.layers))
+        nan_count += int(layer.o.isnan().sum())
         scale = float(layer.o.abs().max()) or 1.0
         rows = _spread(layer)
         keys = torch.arange(layer.length, device=rows.device)
@@ -43,13 +61,7 @@ def of_run(trace: Trace, deficient: dict[int, tuple[int, ...]], causal: bool) ->
     flat = sum(len(heads) for heads in deficient.values())
     note = f"{flat} heads with a larger null space than shown" if flat else ""
     found.append(Check("W_O rank", flat == 0, float(flat), 0.0, note))
-    return tuple(found)
-
-
-def nan_count(trace: Trace) -> int:
-    """Number of NaN among the heads' outputs and hidden states."""
-    tensors = [layer.o for layer in trace.layers.values()] + list(trace.hidden)
-    return sum(int(tensor.isnan().sum()) for tensor in tensors)
+    return Found(tuple(found), nan_count)
 
 
 def _spread(layer: LayerTrace) -> torch.Tensor:

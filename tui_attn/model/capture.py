@@ -8,10 +8,12 @@ at all and decoders silently look at the future.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,9 +22,11 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from tui_attn.answers.memory import Keep
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.model import adapter
 from tui_attn.model.adapter import Site
+from tui_attn.model.recompute import RecomputedLayers
 from tui_attn.model.trace import LayerTrace, Trace, Visibility
 from tui_attn.progress import Job
 
@@ -47,6 +51,8 @@ class Call:
 @dataclass
 class _Recorder:
     calls: list[Call] = field(default_factory=list)
+    # What is done with a call as soon as it was made: kept, or moved away first.
+    take: Callable[[Call], Call] = lambda call: call
     # Layers share their mask, so its intervals are read off once.
     seen: dict[int, tuple[torch.Tensor, Visibility]] = field(default_factory=dict)
 
@@ -86,17 +92,16 @@ def _record_attention(
     recorder = _recorder.get()
     if recorder is not None:
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        recorder.calls.append(
-            Call(
-                module,
-                query,
-                key,
-                value,
-                output.transpose(1, 2),
-                query.shape[-1] ** -0.5 if scaling is None else float(scaling),
-                recorder.visibility(attention_mask, bool(causal), query),
-            )
+        call = Call(
+            module,
+            query,
+            key,
+            value,
+            output.transpose(1, 2),
+            query.shape[-1] ** -0.5 if scaling is None else float(scaling),
+            recorder.visibility(attention_mask, bool(causal), query),
         )
+        recorder.calls.append(recorder.take(call))
     return output, None
 
 
@@ -105,7 +110,13 @@ AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
 
 
 def capture(
-    model: nn.Module, inputs: dict[str, torch.Tensor], sites: list[Site], job: Job
+    model: nn.Module,
+    inputs: dict[str, torch.Tensor],
+    sites: list[Site],
+    job: Job,
+    *,
+    keep: Keep = "device",
+    running: threading.RLock | None = None,
 ) -> Trace:
     """Run one text through the model and keep what its attention layers multiplied.
 
@@ -114,6 +125,8 @@ def capture(
         inputs: Keyword arguments of its forward, a batch of one without padding.
         sites: What `verify` returned.
         job: Told about every layer; cancelling it leaves the forward pass.
+        keep: Where the layers stay (`answers.memory.KEEPS`).
+        running: Held by whoever runs the model, which layers that are kept nowhere do later.
 
     Returns:
         The trace: q, k, v, o of every attention layer and the hidden states.
@@ -123,35 +136,71 @@ def capture(
         InspectError: A mask that is not one interval of keys for each query (exit code 4).
     """
     hidden: list[torch.Tensor] = []
+    entries: list[_Entry] = []
     blocks = hidden_state_blocks(sites)
+    place = _on_host if keep == "host" else _at_home
 
-    def before_first(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def before_block(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not hidden:  # a block that all layers share (ALBERT) comes by once a layer
-            hidden.append(first_tensor(args or tuple(kwargs.values()))[0])
+            hidden.append(place(first_tensor(args or tuple(kwargs.values()))[0]))
+        if keep == "recompute":
+            entries.append(_Entry(module, args, kwargs))
 
     def after_block(_: nn.Module, __: object, output: object) -> None:
-        hidden.append(first_tensor(output)[0])
+        hidden.append(place(first_tensor(output)[0]))
         job.report("running the text through the model", len(hidden) - 1, len(blocks))
 
+    def take(call: Call) -> Call:
+        if keep == "recompute":
+            entries[-1].layers.append(len(recorder.calls))
+            return replace(call, q=call.q[:0], k=call.k[:0], v=call.v[:0], o=call.o[:0])
+        q, k, v, o = (place(part) for part in (call.q, call.k, call.v, call.o))
+        return replace(call, q=q, k=k, v=v, o=o)
+
     with ExitStack() as stack, torch.inference_mode():
-        first = blocks[0].register_forward_pre_hook(before_first, with_kwargs=True)
-        stack.callback(first.remove)
         for block in blocks:
+            before = block.register_forward_pre_hook(before_block, with_kwargs=True)
+            stack.callback(before.remove)
             stack.callback(block.register_forward_hook(after_block).remove)
-        calls = _forward(model, inputs)
-        exact = calls[0].q.dtype in (torch.float32, torch.float64)
-        layers = {
-            site.layer: _layer_trace(model, site, call)
-            for site, call in zip(sites, calls, strict=True)
-        }
+        recorder = stack.enter_context(_recording())
+        recorder.take = take
+        model(**inputs, use_cache=False)
+        calls = list(zip(sites, recorder.calls, strict=True))
+        layers: Mapping[int, LayerTrace]
+        if keep == "recompute":
+            again = {
+                sites[number].layer: partial(_run_again, model, entry, sites[number])
+                for entry in entries
+                for number in entry.layers
+            }
+            layers = RecomputedLayers(again, running or threading.RLock())
+        else:
+            layers = {site.layer: _layer_trace(model, site, call) for site, call in calls}
     return Trace(
         layers,
-        tuple(_at_home(state) for state in hidden),
+        tuple(hidden),
         ids=_at_home(inputs["input_ids"][0]),
         inputs=inputs,
         word_embeddings=_word_embeddings(model),
-        exact_outputs=exact,
+        exact_outputs=recorder.calls[0].q.dtype in (torch.float32, torch.float64),
     )
+
+
+@dataclass
+class _Entry:
+    """A call of a block, and which calls of the attention kernel it made."""
+
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    layers: list[int] = field(default_factory=list)
+
+
+def _run_again(model: nn.Module, entry: _Entry, site: Site) -> LayerTrace:
+    with torch.inference_mode(), _recording() as recorder:
+        entry.module(*entry.args, **entry.kwargs)
+    call = next(call for call in recorder.calls if call.module is site.attention)
+    return _layer_trace(model, site, call)
 
 
 def _word_embeddings(model: Any) -> torch.Tensor | None:  # noqa: ANN401
@@ -217,14 +266,9 @@ def implementation(model: Any, name: str) -> Iterator[None]:  # noqa: ANN401
         model.set_attn_implementation(before)
 
 
-def _forward(model: nn.Module, inputs: dict[str, torch.Tensor]) -> list[Call]:
-    with _recording() as recorder:
-        model(**inputs, use_cache=False)
-    return recorder.calls
-
-
 def _layer_trace(model: nn.Module, site: Site, call: Call) -> LayerTrace:
     q, k, v, o = (_at_home(tensor[0]) for tensor in (call.q, call.k, call.v, call.o))
+    device = q.device
     bias, known = adapter.value_bias(site, v.shape[0], v.shape[-1])
     return LayerTrace(
         layer=site.layer,
@@ -234,11 +278,15 @@ def _layer_trace(model: nn.Module, site: Site, call: Call) -> LayerTrace:
         o=o,
         scaling=call.scaling,
         visibility=Visibility(
-            *(_at_home(t) for t in (call.visibility.first, call.visibility.stop))
+            *(bound.to(device) for bound in (call.visibility.first, call.visibility.stop))
         ),
-        value_bias=None if bias is None else _at_home(bias),
+        value_bias=None if bias is None else bias.to(device),
         value_bias_known=known,
     )
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.cpu()
 
 
 def _at_home(tensor: torch.Tensor) -> torch.Tensor:

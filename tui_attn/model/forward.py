@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tui_attn.errors import ExitCode, InspectError
+from tui_attn.answers.memory import Keep, TooLarge
 from tui_attn.model import capture
+from tui_attn.model.memory import told_of_shortage
 
 if TYPE_CHECKING:
     from tui_attn.model.loading import LoadedModel
@@ -26,18 +27,29 @@ def inputs_of(loaded: LoadedModel, encoded: Encoded) -> dict[str, torch.Tensor]:
     return inputs
 
 
-def trace_of(loaded: LoadedModel, encoded: Encoded, job: Job) -> Trace:
+def trace_of(loaded: LoadedModel, encoded: Encoded, job: Job, keep: Keep | None = None) -> Trace:
     """Run one text through the model.
 
+    Args:
+        loaded: The model.
+        encoded: The text.
+        job: Told about every layer.
+        keep: Where the layers stay; None: beside the model, if that fits.
+
     Raises:
-        InspectError: It does not fit into memory (exit code 5).
+        TooLarge: It does not fit into memory (exit code 5).
         Cancelled: The job was cancelled.
     """
-    try:
-        return capture.capture(loaded.model, inputs_of(loaded, encoded), loaded.sites, job)
-    except torch.OutOfMemoryError as error:
-        raise InspectError(
-            f"{len(encoded.ids)} tokens do not fit into the memory of {loaded.model.device}",
-            "shorten the text with --max-tokens, or use --dtype bfloat16 or --device cpu",
-            ExitCode.INPUT,
-        ) from error
+    plan = loaded.footprint.plan(len(encoded.ids), loaded.model.device)
+    if keep is None and not plan.fits("device"):
+        raise TooLarge(plan)
+    keep = keep or "device"
+    with loaded.running, told_of_shortage(lambda: TooLarge(plan, keep)):
+        return capture.capture(
+            loaded.model,
+            inputs_of(loaded, encoded),
+            loaded.sites,
+            job,
+            keep=keep,
+            running=loaded.running,
+        )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tui_attn.errors import Cancelled, ExitCode, InspectError
 from tui_attn.model import adapter, capture, demo
 from tui_attn.model.adapter import Site
 from tui_attn.model.capture import Call
+from tui_attn.model.memory import Footprint
 from tui_attn.model.source import Source, resolve
 from tui_attn.progress import Job
 
@@ -33,6 +35,9 @@ class LoadedModel:
     sites: list[Site]
     deficient_heads: dict[int, tuple[int, ...]]
     """Heads per layer whose output projection has not full rank."""
+    footprint: Footprint
+    running: threading.RLock = field(default_factory=threading.RLock, compare=False)
+    """Held by whoever runs the model: the hooks of one run must not see another."""
 
     @property
     def layer_names(self) -> tuple[str, ...]:
@@ -92,7 +97,8 @@ def load(request: ModelRequest, job: Job) -> LoadedModel:
         site.layer: adapter.deficient_heads(model, site, info.heads, info.head_width)
         for site in sites
     }
-    return LoadedModel(model, tokenizer, info, sites, deficient)
+    footprint = Footprint.of(model, len(sites), call)
+    return LoadedModel(model, tokenizer, info, sites, deficient, footprint)
 
 
 def _options(request: ModelRequest, source: Source) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tui_attn.errors import ExitCode, InspectError
 from tui_attn.model import blocks
 from tui_attn.model.adapter import Site
 from tui_attn.model.linearised import LinearBlock
+from tui_attn.model.memory import ran_out
 from tui_attn.progress import Job
 
 _BATCH_BYTES = 384 * 2**20
@@ -213,7 +214,7 @@ class Tangents:
                     "choose a BERT-, GPT-2- or Llama-like model",
                     ExitCode.UNSUPPORTED,
                 ) from error
-            if not _is_out_of_memory(error):
+            if not ran_out(error):
                 raise
             if self.batch == 1:
                 raise InspectError(
@@ -250,10 +251,3 @@ def _budget(device: torch.device, on_cpu: int) -> int:
     if device.type != "cuda":
         return on_cpu
     return int(torch.cuda.mem_get_info(device)[0] * _SHARE_OF_FREE)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Torch's CPU allocator has no exception class of its own."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        "not enough memory" in str(error) or "can't allocate memory" in str(error)
-    )

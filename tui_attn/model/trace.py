@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -141,7 +141,7 @@ class Trace:
             rows of A V are computed again from q, k and v.
     """
 
-    layers: dict[int, LayerTrace]
+    layers: Mapping[int, LayerTrace]
     hidden: tuple[torch.Tensor, ...] = ()
     ids: torch.Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     inputs: dict[str, torch.Tensor] = field(default_factory=dict)

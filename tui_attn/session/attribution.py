@@ -40,7 +40,6 @@ class TokenAttribution:
     Args:
         loaded: The model.
         turn: Held by whoever computes on the trace.
-        running: Held by whoever runs the model.
         analysed: The latest text and its trace.
     """
 
@@ -48,12 +47,11 @@ class TokenAttribution:
         self,
         loaded: LoadedModel,
         turn: Turn,
-        running: threading.RLock,
         analysed: Callable[[], tuple[Run, Trace]],
     ) -> None:
         self._loaded = loaded
         self._turn = turn
-        self._running = running
+        self._running = loaded.running
         self._analysed = analysed
         self._refining = threading.Lock()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from tui_attn.answers import (
     Window,
 )
 from tui_attn.answers.attribution import ESTIMATED, AttributionChoices
+from tui_attn.answers.memory import Keep
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import checks, grouping, nullspace
 from tui_attn.maps.base import WindowFunction
@@ -75,9 +75,8 @@ class Session:
         self._tolerance = tolerance
         self._current: tuple[Run, Trace] | None = None
         self._turn = Turn()
-        self._running = threading.RLock()
         self._identity = TokenIdentity(loaded, self._turn, self._analysed)
-        self._attribution = TokenAttribution(loaded, self._turn, self._running, self._analysed)
+        self._attribution = TokenAttribution(loaded, self._turn, self._analysed)
 
     @property
     def model(self) -> ModelInfo:
@@ -114,17 +113,27 @@ class Session:
         *,
         pair: str | None = None,
         max_tokens: int | None = None,
+        keep: Keep | None = None,
         job: Job | None = None,
     ) -> Run:
         """Run a text through the model; on failure the earlier run stays.
 
+        Args:
+            text: The text.
+            pair: A second one, for models that read two.
+            max_tokens: Cut it to so many tokens.
+            keep: Where the layers stay (`answers.memory.KEEPS`); None: beside the model, if there
+                is room.
+            job: Told about every layer.
+
         Raises:
-            InspectError: The text is empty, too long, or does not fit into memory (exit code 5).
+            TooLarge: It does not fit into memory (exit code 5); other ways may.
+            InspectError: The text is empty or too long (exit code 5).
             Cancelled: The job was cancelled.
         """
         job = job or Job()
         started = time.perf_counter()
-        with self._running:
+        with self._loaded.running:
             encoded = tokens.encode(
                 self._loaded.tokenizer,
                 text,
@@ -132,16 +141,17 @@ class Session:
                 max_tokens=max_tokens,
                 model_limit=self.model.max_tokens,
             )
-            trace = replace(trace_of(self._loaded, encoded, job), tolerance=self._tolerance)
-            job.report("checking the numbers")
+            trace = replace(trace_of(self._loaded, encoded, job, keep), tolerance=self._tolerance)
+            found = checks.of_run(trace, self._loaded.deficient_heads, self.model.causal, job)
             run = Run(
                 text=text,
                 tokens=encoded.tokens,
-                checks=checks.of_run(trace, self._loaded.deficient_heads, self.model.causal),
+                checks=found.checks,
                 seconds=time.perf_counter() - started,
                 pair=pair,
                 truncated_from=encoded.truncated_from,
-                nan_count=checks.nan_count(trace),
+                nan_count=found.nan_count,
+                keep=keep or "device",
             )
             self._current = (run, trace)
             return run
@@ -321,6 +331,7 @@ class Session:
             "device": model.device,
             "dtype": model.dtype,
             "kernel": model.kernel,
+            "layers_kept": run.keep,
             "tolerance": "max(s, d_v) * eps(float32)"
             if self._tolerance is None
             else self._tolerance,

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
+from tui_attn.answers.memory import Keep, MemoryPlan, TooLarge, size
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.export import FORMATS, ExportRequest, check_places, format_of
 from tui_attn.maps import MAPS, get
 from tui_attn.render.cells import visible
 from tui_attn.selection import Selection, Span, parse
 from tui_attn.tui import state
-from tui_attn.tui.requests import ExportRequested
+from tui_attn.tui.requests import ExportRequested, OpenRequest
 from tui_attn.tui.screens.choices import Choice, Choices
 from tui_attn.tui.screens.forms import EditText, Field, Form
+from tui_attn.tui.screens.menu import Answer, Menu
 from tui_attn.tui.screens.pages import ErrorPage, Help
 
 if TYPE_CHECKING:
@@ -246,6 +248,41 @@ def show_error(
 ) -> None:
     """Show what went wrong and what to do."""
     screen.app.push_screen(ErrorPage(error, log, retry))
+
+
+def ask_for_room(screen: MainScreen, request: OpenRequest, error: TooLarge) -> None:
+    """Ask how a text that does not fit shall be run."""
+    plan, tried = error.plan, error.tried
+
+    def take(**changes: object) -> Callable[[], None]:
+        return lambda: screen.ask_open(replace(request, **changes))  # type: ignore[arg-type]
+
+    answers = [
+        Answer(_WAYS[keep], _needs(plan, keep), take(keep=keep))
+        for keep in plan.needs
+        if keep not in ("device", tried) and plan.fits(keep)
+    ]
+    shorter = min(plan.longest, plan.tokens // 2 if tried else plan.tokens)
+    if 0 < shorter < plan.tokens:
+        meaning = f"of {plan.tokens:,}, the rest is left out"
+        cut = take(max_tokens=shorter, keep="recompute")
+        answers.append(Answer(f"cut the text to {shorter:,} tokens", meaning, cut))
+    answers.append(
+        Answer("try it all the same", _needs(plan, tried or "device"), take(keep=tried or "device"))
+    )
+    screen.app.push_screen(Menu(f"{error.title}.", answers))
+
+
+_WAYS: dict[Keep, str] = {
+    "host": "move layers to host memory",
+    "recompute": "compute a layer again when it is looked at",
+}
+
+
+def _needs(plan: MemoryPlan, keep: Keep) -> str:
+    need = plan.needs[keep]
+    on_host = f", {size(need.host)} of host memory" if need.host else ""
+    return f"about {size(need.device)}{on_host}"
 
 
 def _session(screen: MainScreen) -> Inspector:

@@ -17,6 +17,7 @@ from tui_attn.answers import (
     Window,
 )
 from tui_attn.answers.attribution import AttributionChoices
+from tui_attn.answers.memory import Keep
 from tui_attn.maps import get
 from tui_attn.progress import Job
 from tui_attn.render.scale import Scale, shared
@@ -33,6 +34,8 @@ class OpenRequest:
     text: str
     pair: str | None
     max_tokens: int | None
+    keep: Keep | None = None
+    """Where the layers stay; None: as ever, and asked about where that does not fit."""
 
 
 @dataclass(frozen=True)

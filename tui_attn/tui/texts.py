@@ -10,6 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tui_attn.answers import Cell, Check, HeadSummary, ModelInfo, Run
+from tui_attn.answers.memory import Keep
 from tui_attn.progress import Progress
 from tui_attn.render import cells, grid
 from tui_attn.render.grid import Look
@@ -36,11 +37,19 @@ def status(model: ModelInfo | None, run: Run | None, head_error: float | None) -
     left.append(f"  {model.device} {precision} {model.kernel}", style=_QUIET)
     if run is None:
         return left, Text()
+    left.append(_KEPT[run.keep], style=_QUIET)
     count = f"  {len(run.tokens)} tokens"
     if run.truncated_from is not None:
         count += f" of {run.truncated_from}"
     left.append(count)
     return left, Text(_passed(run.checks, model, head_error) + " ", style=_QUIET)
+
+
+_KEPT: dict[Keep, str] = {
+    "device": "",
+    "host": ", layers on the host",
+    "recompute": ", layers recomputed",
+}
 
 
 def _alarms(run: Run | None) -> list[str]:

@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
+from tui_attn.answers.memory import TooLarge
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import MAPS, get
@@ -61,12 +62,13 @@ class MainScreen(Screen[None]):
         log: Path | None,
     ) -> None:
         super().__init__()
-        self.wanted = OpenRequest(request, text, pair, settings.max_tokens)
+        self.wanted = OpenRequest(request, text, pair, settings.max_tokens, settings.keep)
         self._open_session = open_session
         self._log_path = log
         self.look = look
         self.state = ViewState(variant=settings.variant)
         self.session: Inspector | None = None
+        self._loaded: tuple[ModelRequest, Inspector] | None = None
         self.run_number = 0
         self.labels: list[str] = []
         self.stage = Stage(look)
@@ -160,10 +162,24 @@ class MainScreen(Screen[None]):
         return work
 
     def _open(self, request: OpenRequest, job: Job) -> Inspector:
-        session = self.session if request.model is None else self._open_session(request.model, job)
+        session = self.session if request.model is None else self._model(request.model, job)
         if session is None:
             raise InspectError("no model is open", "open one with o", ExitCode.NO_MODEL)
-        session.analyse(request.text, pair=request.pair, max_tokens=request.max_tokens, job=job)
+        session.analyse(
+            request.text,
+            pair=request.pair,
+            max_tokens=request.max_tokens,
+            keep=request.keep,
+            job=job,
+        )
+        return session
+
+    def _model(self, request: ModelRequest, job: Job) -> Inspector:
+        """Open a model; one whose text did not fit is still there for another try."""
+        if self._loaded is not None and self._loaded[0] == request:
+            return self._loaded[1]
+        session = self._open_session(request, job)
+        self._loaded = (request, session)
         return session
 
     def ask_open(self, request: OpenRequest) -> None:
@@ -175,7 +191,7 @@ class MainScreen(Screen[None]):
 
     def _opened(self, session: Inspector) -> None:
         """Another model or text: everything on the screen belongs to the old one."""
-        self.session = session
+        self.session, self._loaded = session, None
         self.run_number += 1
         state, model = self.state, session.model
         state.layer = min(state.layer, model.layers - 1)
@@ -232,6 +248,9 @@ class MainScreen(Screen[None]):
         if isinstance(request, OpenRequest):
             retry = lambda: self.ask_open(request)  # noqa: E731
             self._not_opened()
+            if isinstance(error, TooLarge):
+                self._dialogs.ask_for_room(self, request, error)
+                return
         elif isinstance(request, ExportRequested):
             self.show_detail()
         elif not self.is_about_now(request):
