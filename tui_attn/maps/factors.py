@@ -15,7 +15,7 @@ an orthogonal factorisation takes their place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import torch
@@ -31,9 +31,6 @@ _CONDITION = 1e6
 _KEPT_BLOCKS = 4
 """Blocks whose factors are kept: those of a screen, and a few more."""
 
-Values = Callable[["slice | torch.Tensor"], torch.Tensor]
-"""The values of some keys: (keys, w) float64, finite."""
-
 
 def relative_tolerance(keys: int, width: int) -> float:
     """The bound, relative to the largest singular value, below which one counts as zero.
@@ -47,14 +44,16 @@ class SharedFactor:
     """Factor of the values where every query sees the same keys.
 
     Args:
-        values: The values.
+        values: (s, w) float64, all keys, finite.
         visibility: The one interval of visible keys.
         tolerance: See `Trace.tolerance`.
     """
 
-    def __init__(self, values: Values, visibility: Visibility, tolerance: float | None) -> None:
+    def __init__(
+        self, values: torch.Tensor, visibility: Visibility, tolerance: float | None
+    ) -> None:
         first, stop = int(visibility.first[0]), int(visibility.stop[0])
-        visible = values(slice(first, stop))
+        visible = values[first:stop]
         if tolerance is None:
             tolerance = relative_tolerance(*visible.shape)
         self.rank, self._inverse = _pseudo_inverse(visible, tolerance)
@@ -95,17 +94,19 @@ class PrefixFactor:
     """Factors of the values where each query sees an interval of its own.
 
     Args:
-        values: The values.
+        values: (s, w) float64, all keys, finite.
         visibility: The intervals.
         tolerance: See `Trace.tolerance`.
     """
 
-    def __init__(self, values: Values, visibility: Visibility, tolerance: float | None) -> None:
+    def __init__(
+        self, values: torch.Tensor, visibility: Visibility, tolerance: float | None
+    ) -> None:
         self._values = values
         self._first, self._stop = visibility.first, visibility.stop
         self._tolerance = tolerance
-        self._sums = _block_sums(values(slice(None)))
-        self._width = self._sums.shape[-1]
+        self._sums = _block_sums(values)
+        self._width = values.shape[1]
         self._blocks: dict[int, list[_Piece]] = {}
 
     def null_dimensions(self, rows: tuple[int, int]) -> torch.Tensor:
@@ -161,7 +162,7 @@ class PrefixFactor:
         if start < self._width or not self._prefixes(start, stop):
             return None
         base = self._grams(self._first.new_tensor([start]))[0]
-        added = self._values(slice(start, stop))
+        added = self._values[start:stop]
         limit = min(_CONDITION, float(1 / self._bounds(self._first.new_tensor([stop]))[0]))
         triangle, failed = torch.linalg.cholesky_ex(base)
         if failed:
@@ -180,7 +181,7 @@ class PrefixFactor:
         if stop > self._width or not self._prefixes(start, stop):
             return None
         # Fewer keys than the last row sees can only be more independent.
-        singular = torch.linalg.svdvals(self._values(slice(stop)))
+        singular = torch.linalg.svdvals(self._values[:stop])
         tolerance = self._tolerance or relative_tolerance(stop, self._width)
         return (
             _Independent(start, stop, singular) if singular[-1] > tolerance * singular[0] else None
@@ -207,7 +208,7 @@ class PrefixFactor:
         offsets = torch.arange(_BLOCK, device=ends.device)
         positions = blocks[:, None] * _BLOCK + offsets  # (r, BLOCK)
         inside = (positions < ends[:, None]).double()
-        rest = self._values(positions.clamp(max=len(self._stop) - 1)) * inside[..., None]
+        rest = self._values[positions.clamp(max=len(self._values) - 1)] * inside[..., None]
         grams: torch.Tensor = torch.baddbmm(self._sums[blocks], rest.transpose(1, 2), rest)
         return grams
 

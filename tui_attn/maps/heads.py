@@ -51,7 +51,6 @@ def summarise(
     length = record.length
     made, factors = factor(trace, layer, head, variant)
     everything = (0, length)
-    values = made.values(slice(None))
     moments = _Moments()
     entropies, firsts, sums, errors, ranks, nulls, seen = [], [], [], [], [], [], []
     thumbnail = torch.full((_THUMBNAIL, _THUMBNAIL), -torch.inf, dtype=torch.float64)
@@ -66,8 +65,8 @@ def summarise(
         first_seen = visible[:, 0]
         firsts.append(raw[first_seen, 0])
         sums.append(effective.sum(-1))
-        expected = raw @ values
-        errors.append((effective @ values - expected).abs().max() / expected.abs().max())
+        expected = raw @ made.values
+        errors.append((effective @ made.values - expected).abs().max() / expected.abs().max())
         ranks.append(factors.ranks(rows))
         nulls.append(factors.null_dimensions(rows))
         seen.append(keys)

@@ -12,7 +12,7 @@ from tui_attn.maps import softmax
 from tui_attn.maps.factors import Factor, PrefixFactor, SharedFactor
 from tui_attn.model.trace import LayerTrace, Trace
 
-_KEPT_FACTORS = 32
+_KEPT_FACTORS = 12
 """Heads whose factors are kept; another costs one pass over its values."""
 
 
@@ -21,34 +21,25 @@ class Operand:
     """What a variant multiplies: the columns whose product with A must stay.
 
     Attributes:
-        base: (s, d_v), the values as the head multiplies them, in the model's precision.
+        values: (s, w) float64; w is d_v, or d_v + 1 with the column of ones of `sum-one`. NaN are
+            zeros here, as they would stop a factorisation; they come back through the outputs
+            that they made NaN.
         shift: (d_v,) float64, the bias taken out of the values, or None.
-        ones: What stands in an added column of ones, or None. It has the size of a typical value,
-            so that the tolerance treats it as one.
+        ones: What stands in the column of ones, or None. It has the size of a typical value, so
+            that the tolerance treats it as one.
     """
 
-    base: torch.Tensor
+    values: torch.Tensor
     shift: torch.Tensor | None = None
     ones: float | None = None
 
-    def values(self, keys: slice | torch.Tensor) -> torch.Tensor:
-        """The values of some keys: (keys, w) float64; w is d_v, or d_v + 1 with ones."""
-        return self.outputs(self.base[keys].double())
-
     def outputs(self, outputs: torch.Tensor) -> torch.Tensor:
-        """A times the values, from the head's outputs (r, d_v), as rows of A sum to one."""
+        """A times `values`, from the head's outputs (r, d_v), as rows of A sum to one."""
         if self.shift is not None:
             return outputs - self.shift
         if self.ones is not None:
-            return torch.cat([outputs, torch.full_like(outputs[..., :1], self.ones)], -1)
+            return torch.cat([outputs, torch.full_like(outputs[:, :1], self.ones)], 1)
         return outputs
-
-    def finite_values(self, keys: slice | torch.Tensor) -> torch.Tensor:
-        """The same with zeros for NaN, which would stop a factorisation.
-
-        NaN come back through the outputs that they made NaN.
-        """
-        return self.values(keys).nan_to_num_(0.0, 0.0, 0.0)
 
 
 def operand(layer: LayerTrace, head: int, variant: Variant) -> Operand:
@@ -58,9 +49,10 @@ def operand(layer: LayerTrace, head: int, variant: Variant) -> Operand:
         InspectError: `no-bias` where the bias inside fused projections is not known (exit code 4).
     """
     kv_head = layer.kv_head(head)
-    base = layer.v[kv_head]
+    values = layer.v[kv_head].double().nan_to_num(0.0, 0.0, 0.0)
     if variant == "sum-one":
-        return Operand(base, ones=float(base.double().square().mean().sqrt()) or 1.0)
+        ones = float(values.square().mean().sqrt()) or 1.0
+        return Operand(torch.cat([values, torch.full_like(values[:, :1], ones)], 1), ones=ones)
     if variant == "no-bias":
         if not layer.value_bias_known:
             raise InspectError(
@@ -69,8 +61,9 @@ def operand(layer: LayerTrace, head: int, variant: Variant) -> Operand:
                 ExitCode.UNSUPPORTED,
             )
         if layer.value_bias is not None:
-            return Operand(base, shift=layer.value_bias[kv_head].double())
-    return Operand(base)
+            shift = layer.value_bias[kv_head].double()
+            return Operand(values - shift, shift)
+    return Operand(values)
 
 
 def factor(trace: Trace, layer_number: int, head: int, variant: Variant) -> tuple[Operand, Factor]:
@@ -80,7 +73,7 @@ def factor(trace: Trace, layer_number: int, head: int, variant: Variant) -> tupl
     def make() -> tuple[Operand, Factor]:
         made = operand(layer, head, variant)
         kind = SharedFactor if layer.visibility.shared else PrefixFactor
-        return made, kind(made.finite_values, layer.visibility, trace.tolerance)
+        return made, kind(made.values, layer.visibility, trace.tolerance)
 
     what = (layer_number, layer.kv_head(head), variant)
     return trace.recent("factor", what, make, most=_KEPT_FACTORS)
@@ -109,7 +102,7 @@ def effective_rows(
     else:
         outputs = softmax.output_rows(layer, head, rows)
     weights = factors.weights(made.outputs(outputs), rows)
-    cells = weights @ made.finite_values(slice(*columns)).T
+    cells = weights @ made.values[slice(*columns)].T
     if not layer.visibility.sees_all(rows, columns):
         cells.masked_fill_(~layer.visibility.mask(rows, columns), 0.0)
     if bool(identifiable.any()):
