@@ -32,6 +32,7 @@ from tui_attn.export import (
     export_stream,
     format_of,
 )
+from tui_attn.export.request import metadata
 from tui_attn.progress import Job
 from tui_attn.render.cells import visible
 from tui_attn.selection import parse
@@ -237,7 +238,6 @@ def test_cancelling_stops_an_export(tmp_path: Path) -> None:
     [
         lambda: ExportRequest("efective"),
         lambda: ExportRequest("attention", format="cvs"),
-        lambda: ExportRequest("heads", format="svg"),
         lambda: ExportRequest("heads", parse("q=1"), "csv"),
     ],
 )
@@ -390,3 +390,36 @@ def test_a_disk_that_is_full_at_the_end_leaves_no_metadata(
         export_file(FakeSession(1, 1), ExportRequest("heads"), tmp_path / "a.csv")
     assert caught.value.code == ExitCode.OUTPUT
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_head_is_one_picture(tmp_path: Path) -> None:
+    session = FakeSession(3, 5, words=["<b>", "</svg>", "x\x1b[2J"])
+    drawn = exported(session, ExportRequest("heads", parse("L0,2 H1:4"), "svg")).decode()
+    root = ElementTree.fromstring(drawn)
+    space = {"s": "http://www.w3.org/2000/svg"}
+    titles = [title.text for title in root.findall(".//s:title", space)]
+    assert titles == [f"L{layer}H{head}" for layer in (0, 2) for head in (1, 2, 3)]
+    paths = root.findall("s:path", space)
+    assert len({path.get("fill") for path in paths}) == len(paths) > 1
+    assert "\x1b" not in drawn
+    page = exported(session, ExportRequest("heads", parse(""), "html")).decode()
+    assert page.count("<title>L") == 15
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").split("<metadata>")[0]
+
+
+def test_a_picture_of_a_head_covers_its_thumbnail() -> None:
+    """Every visible cell is painted once, with the colour of its level."""
+    session = FakeSession(1, 1)
+    head = session.summaries(0)[0]
+    drawn = exported(session, ExportRequest("heads", format="svg")).decode()
+    pieces = re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v([\d.]+)h-", drawn)
+    area = sum(float(across) * float(down) for _, _, across, down in pieces)
+    seen = (~np.isnan(head.thumbnail)).mean() * 72 * 72
+    assert abs(area - seen) < 1.0
+
+
+def test_sampled_statistics_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    short, long = FakeSession(1, 1), FakeSession(1, 1, length=4000)
+    request = ExportRequest("heads", format="json")
+    assert metadata(short, request)["sampled_rows"] is None
+    assert metadata(long, request)["sampled_rows"] == 256

@@ -14,6 +14,7 @@ from tui_attn.commands.streams import say, standard_output, tidy_end
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.export import ExportRequest, check_places, export_file, export_stream, format_of
 from tui_attn.export.attention import table
+from tui_attn.maps.sampling import STATISTICS, sampled_rows
 from tui_attn.model.source import resolve
 from tui_attn.progress import Job
 from tui_attn.selection import Selection, Span, parse
@@ -101,6 +102,9 @@ def export(
                     stream.write(_aligned(session, request, job).encode())
                 else:
                     export_stream(session, request, stream, job=job)
+    rows = sampled_rows(session.length(), STATISTICS) if request.map == "heads" else None
+    if rows is not None:
+        say(f"the statistics look at {rows} of {session.length():,} queries, evenly spread.")
     if request.map == "attribution":
         halved = session.attribution.state(request.attribution).halved
         if halved:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tui_attn.answers import Inspector
-from tui_attn.export import attention, attribution, identity, pictures, plain_json, tables
+from tui_attn.export import attention, attribution, identity, mosaic, pictures, plain_json, tables
 from tui_attn.export.request import (
     FORMATS,
     PICTURES,
@@ -34,7 +34,9 @@ def export_stream(
     """
     job = job or Job()
     contents = {"identity": identity, "attribution": attribution}.get(request.map, attention)
-    if request.format in PICTURES:
+    if request.format in PICTURES and request.map == "heads":
+        mosaic.write(session, request, metadata(session, request), stream, job)
+    elif request.format in PICTURES:
         figures = contents.figures(session, request, job)
         pictures.write(request.format, figures, metadata(session, request), stream)
     else:

@@ -162,6 +162,8 @@ def _figure(
         job=job,
     )
     scale = Scale(extent.low, extent.high, spec.scale == "signed")
+    if extent.sampled_rows is not None:  # the sample may have missed what is drawn
+        scale = scale.covering(window.values)
     variant = f" ({request.variant})" if spec.has_variants else ""
     where = f" · {request.attribution}" if head is None else f" H{head}"
     caption = (

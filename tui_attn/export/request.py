@@ -13,6 +13,7 @@ from tui_attn.answers.identity import DEFAULTS, IdentityChoices
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.files import is_stream
 from tui_attn.maps import MapSpec, get
+from tui_attn.maps.sampling import STATISTICS, sampled_rows
 from tui_attn.selection import EVERYTHING, Selection
 
 TABLES = ("csv", "tsv", "json", "npz", "md", "tex")
@@ -35,8 +36,8 @@ class ExportRequest:
         attribution: The choices of the map `attribution`.
 
     Raises:
-        InspectError: There is no such map, summary or format, the map has no picture, or the
-            selection names what the map does not have (exit code 2).
+        InspectError: There is no such map, summary or format, or the selection names what the
+            map does not have (exit code 2).
     """
 
     map: str
@@ -53,12 +54,6 @@ class ExportRequest:
             near = get_close_matches(self.format, FORMATS, n=1)
             hint = f"the nearest is {near[0]!r}" if near else f"choose one of {', '.join(FORMATS)}"
             raise InspectError(f"there is no format {self.format!r}", hint, ExitCode.USAGE)
-        if self.format in PICTURES and spec.scale == "table":
-            raise InspectError(
-                f"the map {self.map!r} is a table and has no picture",
-                f"choose one of {', '.join(TABLES)}",
-                ExitCode.USAGE,
-            )
         if self.summary is not None and self.summary not in spec.summaries:
             raise InspectError(
                 f"the map {self.map!r} has no summary {self.summary!r}",
@@ -225,6 +220,8 @@ def metadata(session: Inspector, request: ExportRequest) -> dict[str, object]:
 
 def _choices(session: Inspector, request: ExportRequest) -> dict[str, object]:
     """The choices that change the numbers of a map that has some."""
+    if request.map == "heads":
+        return {"sampled_rows": sampled_rows(session.length(), STATISTICS)}
     if request.map == "identity":
         return _described(session, request.identity)
     if request.map == "attribution":

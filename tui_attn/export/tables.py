@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-import numpy as np
-
-from tui_attn.export import plain_json
+from tui_attn.export import npz, plain_json
 
 Row = tuple[int | float | str | bool, ...]
 
@@ -26,7 +24,7 @@ class Table:
 def write(form: str, made: Table, metadata: dict[str, object], stream: BinaryIO) -> None:
     """Write a table to a binary stream in a format of `request.TABLES`."""
     if form == "npz":
-        _write_npz(made, metadata, stream)
+        npz.write(made.columns, made.blocks, metadata, stream)
         return
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
     try:
@@ -72,15 +70,6 @@ def _write_json(made: Table, metadata: dict[str, object], text: io.TextIOWrapper
             text.write(separator + plain_json.dumps(row))
             separator = ",\n"
     text.write("\n]}\n")
-
-
-def _write_npz(made: Table, metadata: dict[str, object], stream: BinaryIO) -> None:
-    rows = [row for block in made.blocks for row in block]
-    columns = zip(*rows, strict=True) if rows else [()] * len(made.columns)
-    arrays = {
-        name: np.array(list(column)) for name, column in zip(made.columns, columns, strict=True)
-    }
-    np.savez_compressed(stream, metadata=np.array(plain_json.dumps(metadata)), **arrays)  # type: ignore[arg-type]
 
 
 _MARKDOWN = str.maketrans(

@@ -153,12 +153,17 @@ def export(screen: MainScreen) -> None:
         _export_attribution(screen)
         return
     now = screen.state
-    selection = Selection(Span(str(now.layer)), Span(str(now.head)))
+    if now.view == "mosaic":
+        shown, selection, name = "heads", Selection(), "heads.svg"
+    else:
+        shown = now.map
+        selection = Selection(Span(str(now.layer)), Span(str(now.head)))
+        name = f"{now.map}-L{now.layer}H{now.head}.csv"
     fields = [
-        Field("map", now.map, ", ".join(MAPS)),
+        Field("map", shown, ", ".join(MAPS)),
         Field("select", str(selection), "L5H3 q=12 k=0:20; empty: everything"),
         Field("variant", now.variant, ", ".join(VARIANTS)),
-        *_file_fields(f"{now.map}-L{now.layer}H{now.head}.csv"),
+        *_file_fields(name),
     ]
 
     def submit(values: dict[str, str]) -> None:
