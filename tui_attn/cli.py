@@ -184,6 +184,8 @@ def _model_request(chosen: argparse.Namespace) -> ModelRequest:
         offline=chosen.offline or _is_true("HF_HUB_OFFLINE"),
         trust_remote_code=chosen.trust_remote_code,
         allow_pickle=chosen.allow_pickle,
+        device_map=chosen.device_map,
+        max_memory=chosen.max_memory,
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from tui_attn.answers import VARIANTS
+from tui_attn.answers import DEVICE_MAPS, VARIANTS
 from tui_attn.answers.attribution import NORMS, PROBES
 from tui_attn.answers.identity import CANDIDATES, MATCHES, METHODS, METRICS, TARGETS
 from tui_attn.answers.memory import KEEPS
@@ -134,6 +134,12 @@ def _model(add: _Add) -> None:
         help="a hub name, a folder or a GGUF file; none: the demo",
     )
     _device(add)
+    add(
+        "--device-map",
+        choices=DEVICE_MAPS,
+        help="spread the model over all GPUs, host memory and disk, as accelerate does",
+    )
+    add("--max-memory", metavar="M", help="limits for that, for example 0=20GiB,cpu=60GiB")
     add("--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16"))
     add("--revision", help="branch, tag or commit of a model on the hub")
     add("--offline", action="store_true", help="never open a socket")

@@ -12,10 +12,12 @@ import torch
 from tests.model import tiny
 from tests.model.test_capture import text
 from tui_attn.answers import ModelRequest
+from tui_attn.answers.attribution import AttributionChoices
+from tui_attn.answers.identity import choose
 from tui_attn.answers.memory import KEEPS, MemoryPlan, Need, TooLarge, size
-from tui_attn.errors import Cancelled, ExitCode
+from tui_attn.errors import Cancelled, ExitCode, InspectError
 from tui_attn.maps.nullspace import effective_rows
-from tui_attn.model import capture, memory
+from tui_attn.model import capture, memory, placement
 from tui_attn.model.memory import Footprint
 from tui_attn.model.trace import Trace
 from tui_attn.progress import Job
@@ -78,14 +80,14 @@ def test_the_footprint_is_what_a_trace_holds(family: str) -> None:
     assert footprint.layers * footprint.layer * ids.shape[1] == layers
     states = sum(state.nbytes for state in trace.hidden)
     assert (footprint.layers + 1) * footprint.hidden * ids.shape[1] == states
-    plan = footprint.plan(1000, torch.device("cpu"))
+    plan = footprint.plan(1000, [torch.device("cpu")])
     assert plan.needs["device"].device > plan.needs["recompute"].device
     assert "host" not in plan.needs  # on a CPU the two are one place
 
 
 def test_a_plan_on_a_gpu_counts_both_memories() -> None:
     footprint = Footprint(layers=10, layer=100, hidden=10, working=50)
-    plan = footprint.plan(7, torch.device("xpu"))
+    plan = footprint.plan(7, [torch.device("xpu")])
     assert plan.needs["device"] == Need(7 * (50 + 1000 + 110))
     assert plan.needs["host"] == Need(7 * 150, 7 * 1110)
     assert plan.needs["recompute"] == Need(7 * (50 + 400 + 110))
@@ -222,3 +224,87 @@ def test_windows_and_statistics_of_recomputed_layers_come_together(session: Sess
     worker.join(30)
     assert not worker.is_alive()
     assert not failed
+
+
+SPREAD = {"device_map": "auto", "max_memory": "cpu=150KB"}
+"""On a machine without a GPU: some layers in memory, the others on disk."""
+
+
+def test_a_model_that_is_partly_on_disk_gives_the_same_numbers(
+    folder: Path, session: Session
+) -> None:
+    spread = open_session(ModelRequest(str(folder), device="cpu", **SPREAD))
+    assert spread.model.device == "cpu disk"
+    run, expected = spread.analyse(TEXT), session.analyse(TEXT)
+    assert all(check.ok for check in run.checks)
+    assert len(run.checks) == len(expected.checks)
+    for layer in range(6):
+        span = (0, session.length())
+        torch.testing.assert_close(
+            torch.from_numpy(spread.window("effective", layer, 1, span, span).values),
+            torch.from_numpy(session.window("effective", layer, 1, span, span).values),
+            equal_nan=True,
+            rtol=0,
+            atol=1e-5,
+        )
+    choices = choose()
+    assert [rate.rate for rate in spread.identity.rates(choices)] == [
+        rate.rate for rate in session.identity.rates(choices)
+    ]
+    assert spread.identity.rates(choose(candidates="vocabulary"))
+    assert spread.identity.probes() == session.identity.probes()
+
+
+def test_the_value_bias_of_a_layer_on_disk_is_read(tmp_path: Path) -> None:
+    folder = tiny.save("gpt2", tmp_path / "gpt2")
+    whole = open_session(ModelRequest(str(folder), device="cpu"))
+    spread = open_session(
+        ModelRequest(str(folder), device="cpu", device_map="auto", max_memory="cpu=70KB")
+    )
+    assert "disk" in spread.model.device
+    for session in (whole, spread):
+        session.analyse(TEXT)
+    for layer in range(3):
+        one, other = whole.trace.layers[layer].value_bias, spread.trace.layers[layer].value_bias
+        assert one is not None
+        torch.testing.assert_close(other, one)
+    assert spread.window("effective", 2, 0, (0, 5), (0, 5), variant="no-bias").values[4, 0]
+
+
+def test_attribution_of_a_spread_model_is_refused_in_a_sentence(folder: Path) -> None:
+    spread = open_session(ModelRequest(str(folder), device="cpu", **SPREAD))
+    spread.analyse(TEXT)
+    with pytest.raises(InspectError, match="on one device; leave out --device-map") as caught:
+        spread.attribution.refine(AttributionChoices(probes=1))
+    assert caught.value.code == ExitCode.UNSUPPORTED
+
+
+def test_layers_of_a_spread_model_can_be_recomputed(folder: Path, session: Session) -> None:
+    spread = open_session(ModelRequest(str(folder), device="cpu", **SPREAD))
+    spread.analyse(TEXT, keep="recompute")
+    session.analyse(TEXT)
+    for layer in (5, 0, 3):
+        torch.testing.assert_close(spread.trace.layers[layer].o, session.trace.layers[layer].o)
+
+
+@pytest.mark.parametrize(
+    "options,words",
+    [
+        ({"device_map": "everywhere"}, "choose one of auto"),
+        ({"max_memory": "cpu=1GB"}, "add --device-map auto"),
+        ({"device_map": "auto", "max_memory": "1GB"}, "write --max-memory 0=20GiB,cpu=60GiB"),
+        ({"device_map": "auto", "max_memory": "tpu=1GB"}, "write --max-memory"),
+    ],
+)
+def test_places_that_are_not_there(folder: Path, options: dict[str, str], words: str) -> None:
+    with pytest.raises(InspectError, match=words) as caught:
+        open_session(ModelRequest(str(folder), device="cpu", **options))
+    assert caught.value.code == ExitCode.USAGE
+
+
+def test_a_device_map_without_its_package_is_a_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "find_spec", lambda name: None)
+    with pytest.raises(InspectError, match=r"pip install 'attn-inspect\[spread\]'"):
+        open_session(ModelRequest(str(folder), device="cpu", device_map="auto"))

@@ -18,9 +18,10 @@ from tui_attn.answers.heads import (
     Window,
 )
 from tui_attn.answers.inspector import Inspector
-from tui_attn.answers.runs import Check, ModelInfo, ModelRequest, Run, Token
+from tui_attn.answers.runs import DEVICE_MAPS, Check, ModelInfo, ModelRequest, Run, Token
 
 __all__ = [
+    "DEVICE_MAPS",
     "VARIANTS",
     "BoolArray",
     "Cell",

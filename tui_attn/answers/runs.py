@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from tui_attn.answers.memory import Keep
 
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+"""The names that accelerate has for ways to spread a model."""
+
 
 @dataclass(frozen=True)
 class ModelRequest:
@@ -21,6 +24,10 @@ class ModelRequest:
     offline: bool = False
     trust_remote_code: bool = False
     allow_pickle: bool = False
+    device_map: str | None = None
+    """How the model is spread over devices, host memory and disk; None: all on `device`."""
+    max_memory: str | None = None
+    """Limits for that: `0=20GiB,cpu=60GiB`."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,9 @@ class ModelInfo:
     """The longest input the model takes, None if it does not say."""
     revision: str | None = None
     quantised: str | None = None
+    device_map: str | None = None
+    """How it was spread, None where `device` holds all of it."""
+    max_memory: str | None = None
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,8 @@ def identify(
 
     if choices.target == "previous" and state == 0:
         return no_numbers(rows)
-    vectors = trace.hidden[state][rows]
+    hidden = trace.hidden[state]
+    vectors = hidden[rows.to(hidden.device)].to(rows.device)  # layers may be on several devices
     if recovery is not None:
         vectors = recovery(state if trained_at is None else trained_at, vectors)
     if choices.candidates == "vocabulary":

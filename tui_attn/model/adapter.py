@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from tui_attn.model.placement import stored
+
 _OUTPUT_NAMES = ("o_proj", "out_proj", "c_proj", "dense", "out_lin", "o")
 _VALUE_NAMES = ("value", "v_proj", "v_lin", "v")
 _FUSED_NAMES = ("c_attn", "query_key_value", "qkv_proj", "Wqkv")
@@ -54,8 +56,8 @@ def output_projection(model: nn.Module, site: Site) -> torch.Tensor | None:
     for holder in holders:
         for name in _OUTPUT_NAMES:
             linear = getattr(holder, name, None)
-            weight = getattr(linear, "weight", None)
-            if isinstance(weight, torch.Tensor) and weight.ndim == 2:
+            weight = stored(linear, "weight") if isinstance(linear, nn.Module) else None
+            if weight is not None and weight.ndim == 2:
                 return weight.T if _is_transposed(linear) else weight
     return None
 
@@ -74,19 +76,19 @@ def value_bias(site: Site, kv_heads: int, width: int) -> tuple[torch.Tensor | No
     for name in _VALUE_NAMES:
         linear = getattr(site.attention, name, None)
         if isinstance(linear, nn.Module) and hasattr(linear, "weight"):
-            bias = getattr(linear, "bias", None)
-            return (None if bias is None else bias.detach().reshape(kv_heads, width)), True
+            bias = stored(linear, "bias")
+            return (None if bias is None else bias.reshape(kv_heads, width)), True
     for name in _FUSED_NAMES:
         linear = getattr(site.attention, name, None)
-        if linear is None:
+        if not isinstance(linear, nn.Module):
             continue
-        bias = getattr(linear, "bias", None)
+        bias = stored(linear, "bias")
         if bias is None:
             return None, True
         if name == "c_attn":  # GPT-2: queries, keys and values one after the other
-            return bias.detach()[-kv_heads * width :].reshape(kv_heads, width), True
+            return bias[-kv_heads * width :].reshape(kv_heads, width), True
         if name == "query_key_value" and "neox" in type(site.attention).__name__.lower():
-            return bias.detach().reshape(kv_heads, 3, width)[:, 2], True
+            return bias.reshape(kv_heads, 3, width)[:, 2], True
     return None, False
 
 

@@ -26,6 +26,7 @@ from tui_attn.answers.memory import Keep
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.model import adapter
 from tui_attn.model.adapter import Site
+from tui_attn.model.placement import computing, stored
 from tui_attn.model.recompute import RecomputedLayers
 from tui_attn.model.trace import LayerTrace, Trace, Visibility
 from tui_attn.progress import Job
@@ -204,8 +205,8 @@ def _run_again(model: nn.Module, entry: _Entry, site: Site) -> LayerTrace:
 
 
 def _word_embeddings(model: Any) -> torch.Tensor | None:  # noqa: ANN401
-    weight = getattr(model.get_input_embeddings(), "weight", None)
-    return weight if isinstance(weight, torch.Tensor) and weight.ndim == 2 else None
+    weight = stored(model.get_input_embeddings(), "weight")
+    return weight if weight is not None and weight.ndim == 2 else None
 
 
 def verify(model: Any, vocabulary: int) -> tuple[list[Site], Call]:  # noqa: ANN401
@@ -220,7 +221,7 @@ def verify(model: Any, vocabulary: int) -> tuple[list[Site], Call]:  # noqa: ANN
         InspectError: The capture does not reproduce the model (exit code 4).
     """
     count = min(_SELF_CHECK_TOKENS, vocabulary)
-    ids = (torch.arange(count, device=model.device) * 7919 % vocabulary)[None]
+    ids = (torch.arange(count, device=computing(model)[0]) * 7919 % vocabulary)[None]
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     try:
         with torch.inference_mode():

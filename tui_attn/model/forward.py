@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tui_attn.answers.memory import Keep, TooLarge
-from tui_attn.model import capture
+from tui_attn.model import capture, placement
 from tui_attn.model.memory import told_of_shortage
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def inputs_of(loaded: LoadedModel, encoded: Encoded) -> dict[str, torch.Tensor]:
     """The keyword arguments of the model's forward: a batch of one, without padding."""
-    device = loaded.model.device
+    device = placement.computing(loaded.model)[0]
     inputs = {"input_ids": torch.tensor([encoded.ids], device=device)}
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     if encoded.takes_segments:
@@ -40,7 +40,7 @@ def trace_of(loaded: LoadedModel, encoded: Encoded, job: Job, keep: Keep | None 
         TooLarge: It does not fit into memory (exit code 5).
         Cancelled: The job was cancelled.
     """
-    plan = loaded.footprint.plan(len(encoded.ids), loaded.model.device)
+    plan = loaded.footprint.plan(len(encoded.ids), placement.computing(loaded.model))
     if keep is None and not plan.fits("device"):
         raise TooLarge(plan)
     keep = keep or "device"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from tui_attn import demo as demo_text
 from tui_attn.answers import ModelInfo, ModelRequest
 from tui_attn.errors import Cancelled, ExitCode, InspectError
-from tui_attn.model import adapter, capture, demo
+from tui_attn.model import adapter, capture, demo, placement
 from tui_attn.model.adapter import Site
 from tui_attn.model.capture import Call
 from tui_attn.model.memory import Footprint
@@ -40,6 +41,11 @@ class LoadedModel:
     """Held by whoever runs the model: the hooks of one run must not see another."""
 
     @property
+    def whole(self) -> bool:
+        """Whether one device holds all weights."""
+        return len(placement.places(self.model)) == 1
+
+    @property
     def layer_names(self) -> tuple[str, ...]:
         """The names of the hidden states: `emb`, then the numbers of the blocks."""
         return ("emb", *(str(site.layer) for site in self.sites))
@@ -52,7 +58,7 @@ def load(request: ModelRequest, job: Job) -> LoadedModel:
         InspectError: Device (exit code 2), model or tokenizer (3), family (4), memory (5).
         Cancelled: The job was cancelled.
     """
-    device = choose_device(request.device)
+    device, spread = choose_device(request.device), placement.options(request)
     source = resolve(request)
     if source.name == demo_text.MODEL_NAME:
         demo.verify(Path(source.location))
@@ -83,12 +89,15 @@ def load(request: ModelRequest, job: Job) -> LoadedModel:
             source.location,
             dtype=_dtype(request.dtype, device, config),
             use_safetensors=None if source.gguf or request.allow_pickle else True,
+            **spread,
             **options,
         ),
         request,
         source,
     )
-    model = _place(model.eval().requires_grad_(False), device)
+    model = model.eval().requires_grad_(False)
+    if not spread:
+        model = _place(model, device)
     job.report("checking the capture against eager attention")
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
     sites, call = capture.verify(model, vocabulary)
@@ -107,6 +116,7 @@ def _options(request: ModelRequest, source: Source) -> dict[str, Any]:
     os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
+    logging.getLogger("accelerate").setLevel(logging.ERROR)
     options: dict[str, Any] = {
         "local_files_only": source.local or request.offline or _is_cached(request, source),
         "trust_remote_code": request.trust_remote_code,
@@ -179,7 +189,7 @@ def _place(model: Any, device: torch.device) -> Any:  # noqa: ANN401
     except torch.OutOfMemoryError as error:
         raise InspectError(
             f"the model does not fit on {device}",
-            "use --dtype bfloat16 or --device cpu",
+            "use --dtype bfloat16, --device-map auto or --device cpu",
             ExitCode.INPUT,
         ) from error
 
@@ -288,13 +298,15 @@ def _describe(
         kv_heads=call.k.shape[1],
         head_width=call.v.shape[-1],
         width=config.hidden_size,
-        device=str(model.device),
+        device=" ".join(placement.places(model)),
         dtype=str(model.dtype).removeprefix("torch."),
         kernel=capture.KERNEL,
         causal=call.visibility.is_causal,
         max_tokens=_max_tokens(config),
         revision=getattr(model.config, "_commit_hash", None) or request.revision,
         quantised="gguf" if source.gguf else _quantisation(model.config),
+        device_map=request.device_map,
+        max_memory=request.max_memory,
     )
 
 

@@ -46,18 +46,19 @@ class Footprint:
         inner = getattr(config, "intermediate_size", None) or 4 * width
         return cls(layers, layer, width * size, (3 * inner + 4 * width) * size + layer)
 
-    def plan(self, tokens: int, device: torch.device) -> MemoryPlan:
-        """What a text of so many tokens needs on this device."""
+    def plan(self, tokens: int, devices: list[torch.device]) -> MemoryPlan:
+        """What a text of so many tokens needs on these devices together."""
         layers, states = self.layers * self.layer, (self.layers + 1) * self.hidden
         at_hand = min(_LAYERS_AT_HAND, self.layers) * self.layer
         per_token: dict[Keep, Need] = {"device": Need(self.working + layers + states)}
-        if device.type != "cpu":
+        if devices[0].type != "cpu":
             per_token["host"] = Need(self.working + self.layer, layers + states)
         per_token["recompute"] = Need(self.working + at_hand + states)
         needs = {
             keep: Need(need.device * tokens, need.host * tokens) for keep, need in per_token.items()
         }
-        return MemoryPlan(tokens, str(device), needs, Need(free(device), free(torch.device("cpu"))))
+        there = Need(sum(map(free, devices)), free(torch.device("cpu")))
+        return MemoryPlan(tokens, " ".join(map(str, devices)), needs, there)
 
 
 def free(device: torch.device) -> int:

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from tui_attn.answers.identity import METHODS, IdentityChoices, ProbeInfo, Rate, Transfer
 from tui_attn.config import cache_folder
 from tui_attn.errors import ExitCode, InspectError
+from tui_attn.model.placement import stored
 from tui_attn.probes.gradient import Tensors, apply
 
 if TYPE_CHECKING:
@@ -62,8 +63,10 @@ def identity_of(info: ModelInfo, model: torch.nn.Module) -> ModelIdentity:
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
         digest.update(f"{name} {tuple(parameter.shape)}".encode())
-        sample = parameter.detach().flatten()[:_SAMPLE]
-        digest.update(sample.float().cpu().numpy().tobytes())
+        holder, _, own = name.rpartition(".")
+        weight = stored(model.get_submodule(holder), own)
+        if weight is not None:
+            digest.update(weight.flatten()[:_SAMPLE].float().cpu().numpy().tobytes())
     return ModelIdentity(info.name, info.revision, info.dtype, digest.hexdigest()[:16])
 
 

@@ -174,6 +174,12 @@ class TokenAttribution:
     def _work(self, job: Job) -> _Work:
         run, trace = self._analysed()
         states, length = len(trace.hidden), len(run.tokens)
+        if not self._loaded.whole:
+            raise InspectError(
+                "attribution needs all weights on one device",
+                "leave out --device-map",
+                ExitCode.UNSUPPORTED,
+            )
         needed = (_KEPT + 2) * 16 * states * length**2  # estimates, and the exact sweep
         if needed > _MOST_BYTES:
             raise InspectError(

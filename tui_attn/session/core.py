@@ -33,6 +33,7 @@ from tui_attn.maps.heads import summarise
 from tui_attn.model import tokens
 from tui_attn.model.forward import trace_of
 from tui_attn.model.loading import LoadedModel, load
+from tui_attn.model.memory import told_of_shortage
 from tui_attn.model.trace import Trace
 from tui_attn.progress import Job
 from tui_attn.session import whole
@@ -57,6 +58,14 @@ def open_session(
         Cancelled: The job was cancelled.
     """
     return Session(load(request, job or Job()), tolerance)
+
+
+def _no_room() -> InspectError:
+    return InspectError(
+        "there is not enough memory for this",
+        "select fewer queries, shorten the text with --max-tokens, or use --keep recompute",
+        ExitCode.INPUT,
+    )
 
 
 class Session:
@@ -178,7 +187,7 @@ class Session:
         Raises:
             InspectError: There is no such map, layer, head, row or column (exit code 2).
         """
-        with self._turn, torch.inference_mode():
+        with self._turn, torch.inference_mode(), told_of_shortage(_no_room):
             if job is not None:
                 job.check()
             if maps.get(map_name).per_head:
@@ -308,7 +317,7 @@ class Session:
         trace = self.trace
         for head in range(self.model.heads):
             job.report(f"statistics of layer {layer}", head, self.model.heads)
-            with self._turn, torch.inference_mode():
+            with self._turn, torch.inference_mode(), told_of_shortage(_no_room):
                 self._must_exist(layer, head)
                 found.append(
                     trace.remember(
