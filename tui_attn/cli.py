@@ -172,7 +172,9 @@ def _report(command: str, chosen: argparse.Namespace) -> int:
             from tui_attn.commands import probe
 
             return probe.listing()
-        return reports.models() if command == "models" else reports.doctor(chosen.device)
+        if command == "models":
+            return reports.models()
+        return reports.families() if chosen.families else reports.doctor(chosen.device)
 
 
 def _model_request(chosen: argparse.Namespace) -> ModelRequest:

@@ -100,6 +100,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
         parser.set_defaults(offline=True)
         if command == "doctor":
             _device(add)
+            add("--families", action="store_true", help="list the supported model families")
         return parser
     _model(add)
     if command == "probe fit":

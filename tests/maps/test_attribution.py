@@ -22,13 +22,29 @@ from tui_attn.maps.contributions import (
     rank_correlation,
 )
 from tui_attn.maps.jacobians import Estimate, Exact, shares_of
-from tui_attn.model import blocks, capture
+from tui_attn.model import adapter, blocks, capture
 from tui_attn.model.linearised import LinearBlock
 from tui_attn.model.tangents import Pushed, Tangents
 from tui_attn.progress import Job, Progress
 
 LENGTH = 7
 DECODERS = ["gpt2", "gpt_neox", "llama", "qwen2", "qwen3", "mistral"]
+POST_NORM = [
+    "bert",
+    "roberta",
+    "distilbert",
+    "albert",
+    "electra",
+    "xlm-roberta",
+    "camembert",
+    "mpnet",
+]
+POST_NORM += ["deberta-v2", "deberta-v2 without buckets"]
+# Grouped products of experts take no float64.
+EXPERTS = ["mixtral", "qwen3_moe", "gpt_oss", "deepseek_v3", "qwen3_next", "jamba"]
+# Families whose blocks are never matrices: hybrids, and attention that is read by hooks.
+BY_BLOCKS = ["qwen3_next", "jamba", "mpnet", "deberta-v2", "deberta-v2 without buckets"]
+BY_BLOCKS += ["bloom", "gpt_neo", "mpt"]
 # RMS norms, and some softmaxes, compute in float32 even in a float64 model.
 IN_FLOAT64 = ["bert", "roberta", "distilbert", "gpt2"]
 
@@ -92,14 +108,17 @@ def eager_states(
     states: list[torch.Tensor] = []
 
     def before(_: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if states:  # a block that all layers share
+            return None
         states.append(args[0][0] if start is None else start)
         return (states[0][None], *args[1:]), kwargs
 
     def after(_: object, __: object, output: Any) -> None:
         states.append((output if isinstance(output, torch.Tensor) else output[0])[0])
 
-    handles = [site.block.register_forward_hook(after) for site in sites]
-    handles.append(sites[0].block.register_forward_pre_hook(before, with_kwargs=True))
+    stack = adapter.hidden_state_blocks(sites)
+    handles = [block.register_forward_hook(after) for block in stack]
+    handles.append(stack[0].register_forward_pre_hook(before, with_kwargs=True))
     model.set_attn_implementation("eager")
     model(**inputs, use_cache=False)
     for handle in handles:
@@ -173,10 +192,15 @@ def test_h5_h6_value_path_with_frozen_attention(residual: bool) -> None:
     torch.testing.assert_close(norms, expected)
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+def precise(family: str) -> Any:
+    return tiny.model(family, dtype=torch.float32 if family in EXPERTS else torch.float64)
+
+
+@pytest.mark.parametrize("family", [*tiny.FAMILIES, *tiny.OTHERS])
 def test_h7_h9_forward_mode_equals_reverse_mode(family: str) -> None:
-    model, inputs = tiny.model(family, dtype=torch.float64), text()
-    jacobians = reverse_mode(model, inputs)
+    """Windows, soft caps, sinks, experts and recurrences are derived too."""
+    model, inputs = precise(family), text()
+    jacobians = reverse_mode(model, inputs).double()
     tolerance = 1e-10 if family in IN_FLOAT64 else 1e-5
     found = exact(model, inputs)
     for layer in range(4):
@@ -184,13 +208,16 @@ def test_h7_h9_forward_mode_equals_reverse_mode(family: str) -> None:
         torch.testing.assert_close(found.shares(layer), shares_of(norms), rtol=0, atol=tolerance)
         ones = jacobians[layer].sum(1).square().sum(-1).sqrt()
         assert bool((ones <= math.sqrt(48) * norms * (1 + 1e-9)).all())
-        if layer and family in ("bert", "roberta", "distilbert"):
+        if layer and family in POST_NORM:
             # A layer norm of weight one lets nothing through to the sum of its outputs.
             assert bool(found.shares(layer, "ones").isnan().all())
         else:
             torch.testing.assert_close(
                 found.shares(layer, "ones"), shares_of(ones), rtol=0, atol=tolerance
             )
+    assert getattr(model.config, "_experts_implementation", "eager") == "eager" or (
+        family in EXPERTS  # which are put back
+    )
 
 
 @pytest.mark.parametrize("family", IN_FLOAT64)
@@ -209,9 +236,9 @@ def test_h7_forward_mode_equals_finite_differences(family: str) -> None:
     )
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("family", [*tiny.FAMILIES, *tiny.OTHERS])
 def test_matrices_do_what_the_blocks_do(family: str) -> None:
-    model = tiny.model(family, dtype=torch.float64)
+    model = precise(family)
     positions = torch.arange(LENGTH).repeat(4)[2:]
     vectors = torch.randn(len(positions), 48, generator=torch.Generator().manual_seed(3))
     pusher = tangents(model)
@@ -219,7 +246,7 @@ def test_matrices_do_what_the_blocks_do(family: str) -> None:
     pusher.prepare(10)
     assert not pusher.linearised  # too few to be worth it
     pusher.prepare(10_000)
-    assert pusher.linearised
+    assert pusher.linearised == (family not in BY_BLOCKS)
     together = pusher.push(positions, vectors)
     torch.testing.assert_close(together.squares, direct.squares, rtol=1e-5, atol=1e-9)
     torch.testing.assert_close(together.sums, direct.sums, rtol=1e-3, atol=1e-5)

@@ -41,6 +41,8 @@ class Cell:
     null_dimension: int
     """Dimension of the null space for this query's visible keys."""
     visible_keys: int
+    missing: float = 0.0
+    """What the query gives to an attention sink, an extra key without a value."""
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ class ModelInfo:
     family: str
     """transformers' `model_type`."""
     layers: int
+    """Number of blocks; they count from 0, also those of a hybrid that have no attention."""
     heads: int
     kv_heads: int
     head_width: int
@@ -57,6 +58,13 @@ class ModelInfo:
     device_map: str | None = None
     """How it was spread, None where `device` holds all of it."""
     max_memory: str | None = None
+    without_attention: tuple[int, ...] = ()
+    """Layers of a hybrid that have no attention."""
+
+    @property
+    def attention_layers(self) -> tuple[int, ...]:
+        """The numbers of the layers that have attention."""
+        return tuple(layer for layer in range(self.layers) if layer not in self.without_attention)
 
 
 @dataclass(frozen=True)

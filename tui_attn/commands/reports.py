@@ -63,6 +63,18 @@ def doctor(device: str) -> int:
     return ExitCode.DONE
 
 
+def families() -> int:
+    """List the model families, how far they are supported, and what to know about them."""
+    from tui_attn.model.families import FAMILIES, UNLISTED
+
+    width = max(len(family.name) for family in FAMILIES)
+    for family in FAMILIES:
+        line = f"{family.name:<{width}}  {family.support:<8} {family.note}"
+        sys.stdout.write(f"{line.rstrip()}\n")
+    sys.stdout.write(f"{UNLISTED}\n")
+    return ExitCode.DONE
+
+
 def _findings(device: str) -> Iterator[tuple[str, str]]:
     yield "python", f"{platform.python_version()} on {platform.platform()}"
     for package in _PACKAGES:

@@ -38,7 +38,7 @@ def table(session: Inspector, request: ExportRequest, job: Job) -> Table:
     Raises:
         InspectError: The selection names what is not there (exit code 2), at once.
     """
-    picked = pick(session, request.selection)
+    picked = pick(session, request.selection, attention=get(request.map).per_head)
     spec = get(request.map)
     if spec.scale == "table":
         return Table(HEAD_COLUMNS, _head_rows(session, request, picked, job))
@@ -120,7 +120,7 @@ def figures(session: Inspector, request: ExportRequest, job: Job) -> Iterator[Fi
     Raises:
         InspectError: The selection names what is not there (2), or is too large to draw (5).
     """
-    picked = pick(session, request.selection)
+    picked = pick(session, request.selection, attention=get(request.map).per_head)
     must_be_drawable(len(picked.queries), len(picked.keys))
     labels = [visible(token.text) for token in session.run.tokens]
     return (

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from tui_attn.answers import Inspector, Variant
+from tui_attn.answers import Inspector, ModelInfo, Variant
 from tui_attn.answers.attribution import ESTIMATED, AttributionChoices
 from tui_attn.answers.identity import DEFAULTS, IdentityChoices
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.files import is_stream
 from tui_attn.maps import MapSpec, get
 from tui_attn.maps.sampling import STATISTICS, sampled_rows
-from tui_attn.selection import EVERYTHING, Selection
+from tui_attn.selection import EVERYTHING, Selection, Span
 
 TABLES = ("csv", "tsv", "json", "npz", "md", "tex")
 PICTURES = ("html", "svg")
@@ -109,19 +109,45 @@ class Picked:
         return min(self.keys), max(self.keys) + 1
 
 
-def pick(session: Inspector, selection: Selection) -> Picked:
+def pick(session: Inspector, selection: Selection, *, attention: bool = True) -> Picked:
     """Read a selection against what there is.
+
+    Args:
+        session: The model and its text.
+        selection: What somebody wants.
+        attention: Whether layers without attention are none.
 
     Raises:
         InspectError: It names what is not there (exit code 2).
     """
     length = session.length()
     return Picked(
-        selection.layers.resolve(session.model.layers, "layer"),
+        attention_layers(session.model, selection.layers)
+        if attention
+        else selection.layers.resolve(session.model.layers, "layer"),
         selection.heads.resolve(session.model.heads, "head"),
         selection.queries.resolve(length, "query"),
         selection.keys.resolve(length, "key"),
     )
+
+
+def attention_layers(model: ModelInfo, span: Span) -> list[int]:
+    """The layers that a selection of attention means; all are those that have some.
+
+    Raises:
+        InspectError: It names one that is not there, or that has no attention (exit code 2).
+    """
+    if span.everything:
+        return list(model.attention_layers)
+    layers = span.resolve(model.layers, "layer")
+    without = [layer for layer in layers if layer in model.without_attention]
+    if without:
+        raise InspectError(
+            f"layer {without[0]} has no attention",
+            f"the layers with attention are {', '.join(map(str, model.attention_layers))}",
+            ExitCode.USAGE,
+        )
+    return layers
 
 
 def format_of(path: Path) -> str:

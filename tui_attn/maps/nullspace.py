@@ -33,12 +33,23 @@ class Operand:
     shift: torch.Tensor | None = None
     ones: float | None = None
 
-    def outputs(self, outputs: torch.Tensor) -> torch.Tensor:
-        """A times `values`, from the head's outputs (r, d_v), as rows of A sum to one."""
+    @property
+    def takes_sums(self) -> bool:
+        """Whether A times `values` depends on what rows of A sum to."""
+        return self.shift is not None or self.ones is not None
+
+    def outputs(self, outputs: torch.Tensor, sums: torch.Tensor | None = None) -> torch.Tensor:
+        """A times `values`, from the head's outputs (r, d_v).
+
+        Args:
+            outputs: A times the head's own values.
+            sums: (r,) what rows of A sum to, where a sink takes a part; None: they sum to one.
+        """
+        one = torch.ones_like(outputs[:, :1]) if sums is None else sums[:, None]
         if self.shift is not None:
-            return outputs - self.shift
+            return outputs - one * self.shift
         if self.ones is not None:
-            return torch.cat([outputs, torch.full_like(outputs[:, :1], self.ones)], 1)
+            return torch.cat([outputs, one * self.ones], 1)
         return outputs
 
 
@@ -101,7 +112,10 @@ def effective_rows(
         outputs = layer.o[head, slice(*rows)].double()
     else:
         outputs = softmax.output_rows(layer, head, rows)
-    weights = factors.weights(made.outputs(outputs), rows)
+    sums = None
+    if layer.sinks is not None and made.takes_sums:
+        sums = softmax.attention_rows(layer, head, rows).sum(-1)
+    weights = factors.weights(made.outputs(outputs, sums), rows)
     cells = weights @ made.values[slice(*columns)].T
     if not layer.visibility.sees_all(rows, columns):
         cells.masked_fill_(~layer.visibility.mask(rows, columns), 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from tui_attn.model import scores
 from tui_attn.model.trace import LayerTrace
 
 
@@ -21,11 +22,24 @@ def attention_rows(
         (r, s) float64; exactly 0 where the query does not see the key.
     """
     index = slice(*rows) if isinstance(rows, tuple) else rows
-    q = layer.q[head, index].double()  # (r, d_k)
-    k = layer.k[layer.kv_head(head)].double()  # (s, d_k)
-    logits = q @ k.T * layer.scaling
-    hidden = ~layer.visibility.mask(rows, (0, layer.length))
-    return logits.masked_fill_(hidden, -torch.inf).softmax(-1)
+    keys, which = slice(0, layer.k.shape[1]), slice(head, head + 1)
+    positions = torch.arange(*rows, device=layer.q.device) if isinstance(rows, tuple) else rows
+    return scores.weights(
+        layer.q[head, index].double(),  # (r, d_k)
+        layer.k[layer.kv_head(head)].double(),  # (s, d_k)
+        layer.scaling,
+        ~layer.visibility.mask(rows, (keys.start, keys.stop)),
+        softcap=layer.softcap,
+        bias=None if layer.bias is None else layer.bias.cells(which, positions, keys)[0].double(),
+        sinks=None if layer.sinks is None else layer.sinks[head],
+    )
+
+
+def missing_mass(layer: LayerTrace, head: int, rows: tuple[int, int]) -> float:
+    """What the queries of `rows` give to the head's sink, on average; 0 where there is none."""
+    if layer.sinks is None:
+        return 0.0
+    return 1 - float(attention_rows(layer, head, rows).sum(-1).mean())
 
 
 def output_rows(layer: LayerTrace, head: int, rows: tuple[int, int] | torch.Tensor) -> torch.Tensor:

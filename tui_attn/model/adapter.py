@@ -10,8 +10,16 @@ from torch import nn
 from tui_attn.model.placement import stored
 
 _OUTPUT_NAMES = ("o_proj", "out_proj", "c_proj", "dense", "out_lin", "o")
-_VALUE_NAMES = ("value", "v_proj", "v_lin", "v")
-_FUSED_NAMES = ("c_attn", "query_key_value", "qkv_proj", "Wqkv")
+_VALUE_NAMES = ("value", "v_proj", "v_lin", "v", "value_proj")
+_FUSED_NAMES = ("c_attn", "query_key_value", "Wqkv")
+_FUSED_LAYOUTS = {
+    "GPT2Attention": "one after the other",
+    "ModernBertAttention": "one after the other",
+    "GPTNeoXAttention": "head by head",
+    "BloomAttention": "head by head",
+    "GPTBigCodeAttention": "head by head",
+}
+"""Whether queries, keys and values lie behind one another, or each head has its three together."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +31,15 @@ class Site:
         name: Path of the attention module, e.g. `encoder.layer.3.attention.self`.
         attention: The module that calls the attention kernel.
         block: The whole block; its output is the hidden state of this layer.
+        stack: The list in which the block stands, with the blocks of a hybrid that have no
+            attention; None where it stands alone.
     """
 
     layer: int
     name: str
     attention: nn.Module
     block: nn.Module
+    stack: nn.ModuleList | None = None
 
 
 def locate(model: nn.Module, attention_modules: list[nn.Module]) -> list[Site]:
@@ -42,8 +53,32 @@ def locate(model: nn.Module, attention_modules: list[nn.Module]) -> list[Site]:
         layer = declared if isinstance(declared, int) else number
         if layer is None or any(site.layer == layer for site in sites):
             layer = order  # a module that is shared by all layers (ALBERT)
-        sites.append(Site(layer, name, module, model.get_submodule(block_name)))
+        stack = model.get_submodule(block_name.rpartition(".")[0])
+        sites.append(
+            Site(
+                layer,
+                name,
+                module,
+                model.get_submodule(block_name),
+                stack if isinstance(stack, nn.ModuleList) else None,
+            )
+        )
     return sites
+
+
+def hidden_state_blocks(sites: list[Site]) -> list[nn.Module]:
+    """The blocks whose outputs are hidden states, each once, in the order in which they run."""
+    blocks: list[nn.Module] = []
+    for site in sites:
+        for block in site.stack or [site.block]:
+            if all(block is not other for other in blocks):
+                blocks.append(block)
+    return blocks
+
+
+def number_of_layers(sites: list[Site]) -> int:
+    """How many blocks run: those of a hybrid without attention too, a shared one every time."""
+    return max(len(sites), len(hidden_state_blocks(sites)))
 
 
 def output_projection(model: nn.Module, site: Site) -> torch.Tensor | None:
@@ -78,17 +113,17 @@ def value_bias(site: Site, kv_heads: int, width: int) -> tuple[torch.Tensor | No
         if isinstance(linear, nn.Module) and hasattr(linear, "weight"):
             bias = stored(linear, "bias")
             return (None if bias is None else bias.reshape(kv_heads, width)), True
+    if not any(name.endswith("bias") for name, _ in site.attention.named_parameters()):
+        return None, True
     for name in _FUSED_NAMES:
         linear = getattr(site.attention, name, None)
-        if not isinstance(linear, nn.Module):
+        bias = stored(linear, "bias") if isinstance(linear, nn.Module) else None
+        layout = _FUSED_LAYOUTS.get(type(site.attention).__name__)
+        if bias is None or layout is None:
             continue
-        bias = stored(linear, "bias")
-        if bias is None:
-            return None, True
-        if name == "c_attn":  # GPT-2: queries, keys and values one after the other
-            return bias[-kv_heads * width :].reshape(kv_heads, width), True
-        if name == "query_key_value" and "neox" in type(site.attention).__name__.lower():
+        if layout == "head by head" and kv_heads > 1:
             return bias.reshape(kv_heads, 3, width)[:, 2], True
+        return bias[-kv_heads * width :].reshape(kv_heads, width), True
     return None, False
 
 
@@ -117,9 +152,18 @@ def _block_of(model: nn.Module, name: str) -> tuple[str, int | None]:
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         parent = model.get_submodule(".".join(parts[: end - 1]))
-        if isinstance(parent, nn.ModuleList):
+        if isinstance(parent, nn.ModuleList) and not _is_inside_a_block(model, parts[: end - 1]):
             return ".".join(parts[:end]), int(parts[end - 1])
     return name, None
+
+
+def _is_inside_a_block(model: nn.Module, path: list[str]) -> bool:
+    """Whether a list holds the parts of a block (T5), not blocks: parts are of many kinds."""
+    kinds = {type(member) for member in model.get_submodule(".".join(path)).children()}
+    return len(kinds) > 1 and any(
+        isinstance(model.get_submodule(".".join(path[:end])), nn.ModuleList)
+        for end in range(1, len(path))
+    )
 
 
 def _is_transposed(linear: object) -> bool:

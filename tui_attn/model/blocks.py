@@ -12,18 +12,21 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 from torch.func import functional_call, jvp, vmap
+from torch.nn.functional import gelu
 from torch.utils._pytree import tree_map
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.model.adapter import Site
-from tui_attn.model.capture import first_tensor, hidden_state_blocks, implementation
+from tui_attn.model import families
+from tui_attn.model.adapter import Site, hidden_state_blocks
+from tui_attn.model.capture import first_tensor, implementation
 from tui_attn.model.linearised import Attention, LinearBlock
 from tui_attn.progress import Job
 
@@ -44,11 +47,25 @@ def _plain_attention(
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     is_causal: bool | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    position_bias: torch.Tensor | None = None,
     **_: Any,  # noqa: ANN401 - whatever a family hands to its kernel
 ) -> tuple[torch.Tensor, None]:
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    return _answer.get()(Attention(query, key, value, attention_mask, bool(causal), scale)), None
+    attention = Attention(
+        query,
+        key,
+        value,
+        attention_mask,
+        bool(causal),
+        scale,
+        softcap,
+        s_aux,
+        position_bias,
+    )
+    return _answer.get()(attention), None
 
 
 AttentionInterface.register(IMPLEMENTATION, _plain_attention)
@@ -61,8 +78,33 @@ def plain_attention(model: Any) -> Iterator[None]:  # noqa: ANN401
 
     One thread at a time: torch keeps one level of forward derivatives for the whole process.
     """
-    with _forward_mode, torch.no_grad(), implementation(model, IMPLEMENTATION):
+    with (
+        _forward_mode,
+        torch.no_grad(),
+        implementation(model, _name_for(model)),
+        _plain_experts(model),
+        _plain_activations(model),
+    ):
         yield
+
+
+def _name_for(model: Any) -> str:  # noqa: ANN401
+    """Models that are captured by hooks run their own eager attention."""
+    return "eager" if model.config._attn_implementation == "eager" else IMPLEMENTATION
+
+
+@contextmanager
+def _plain_experts(model: Any) -> Iterator[None]:  # noqa: ANN401
+    """Run mixtures of experts one by one: the grouped product has no forward derivative."""
+    before = getattr(model.config, "_experts_implementation", "eager")
+    if before == "eager":
+        yield
+        return
+    model.set_experts_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_experts_implementation(before)
 
 
 @contextmanager
@@ -72,6 +114,19 @@ def _answering(answer: Callable[[Attention], torch.Tensor]) -> Iterator[None]:
         yield
     finally:
         _answer.reset(token)
+
+
+@contextmanager
+def _plain_activations(model: nn.Module) -> Iterator[None]:
+    """BLOOM wrote the derivative of its GELU by hand, backwards only: run the plain formula."""
+    own = [module for module in model.modules() if type(module).__name__ == "BloomGelu"]
+    for module in own:
+        module.forward = partial(gelu, approximate="tanh")
+    try:
+        yield
+    finally:
+        for module in own:
+            del module.forward
 
 
 @dataclass(frozen=True)
@@ -108,8 +163,8 @@ class Block:
         """Tangents (T, 1, s, d) after the block; the block itself is computed once for all."""
         return vmap(lambda vector: jvp(self, (self.hidden,), (vector,))[1])(moved)  # type: ignore[no-any-return]
 
-    def attention(self) -> Attention:
-        """What its attention multiplies."""
+    def attention(self) -> Attention | None:
+        """What its attention multiplies, None where it has none."""
         seen: list[Attention] = []
 
         def answer(attention: Attention) -> torch.Tensor:
@@ -118,7 +173,7 @@ class Block:
 
         with _answering(answer):
             self(self.hidden)
-        return seen[0]
+        return seen[0] if seen else None
 
 
 def record(model: Any, inputs: dict[str, torch.Tensor], sites: list[Site], job: Job) -> list[Block]:  # noqa: ANN401
@@ -154,7 +209,7 @@ def record(model: Any, inputs: dict[str, torch.Tensor], sites: list[Site], job: 
         if not error <= (0.1 if half else 1e-3):
             raise InspectError(
                 f"{model.config.model_type!r} does not hand hidden states from block to block",
-                "choose a BERT-, GPT-2- or Llama-like model",
+                families.HINT,
                 ExitCode.UNSUPPORTED,
             )
         blocks.append(Block(call.module, call.args, call.kwargs, hidden))
@@ -165,7 +220,7 @@ def linearise(block: Block, batch: int, job: Job) -> LinearBlock:
     """The derivative of a block as matrices: one tangent for each component, at all positions.
 
     Args:
-        block: The block.
+        block: The block; it has attention.
         batch: Tangents that go through together.
         job: Checked between batches.
 
@@ -173,6 +228,7 @@ def linearise(block: Block, batch: int, job: Job) -> LinearBlock:
         Cancelled: The job was cancelled.
     """
     attention = block.attention()
+    assert attention is not None, "a recurrence mixes positions in its own way"
     read = attention.output()  # (1, s, H, d_v)
     _, length, heads, value_width = read.shape
     width = block.hidden.shape[-1]
@@ -221,6 +277,7 @@ def linearise(block: Block, batch: int, job: Job) -> LinearBlock:
         attention.value[0],
         attention.weights()[0],
         attention.scaling,
+        attention.slopes(),
     )
 
 

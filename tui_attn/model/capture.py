@@ -1,9 +1,10 @@
 """One forward pass -> Trace, through transformers' attention interface.
 
 A function registered as an attention implementation sees q, k and v after every family's own
-projections, rotary embeddings and normalisation, calls the fast kernel, and records what went in
-and out. A mask function must stand under the same name: without one the models hand over no mask
-at all and decoders silently look at the future.
+projections, rotary embeddings and normalisation, calls the fast kernel, or our own for what the
+fast one cannot do, and records what went in and out. A mask function must stand under the same
+name: without one the models hand over no mask at all and decoders silently look at the future.
+Families that do not use the interface are read by hooks instead.
 """
 
 from __future__ import annotations
@@ -24,15 +25,18 @@ from transformers.masking_utils import sdpa_mask
 
 from tui_attn.answers.memory import Keep
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.model import adapter
+from tui_attn.model import adapter, families, hooked, scores
 from tui_attn.model.adapter import Site
+from tui_attn.model.bias import Bias, DistanceBias, KeyBias, moved
+from tui_attn.model.masks import Rule, rule_mask
 from tui_attn.model.placement import computing, stored
 from tui_attn.model.recompute import RecomputedLayers
 from tui_attn.model.trace import LayerTrace, Trace, Visibility
 from tui_attn.progress import Job
 
-IMPLEMENTATION = "attn_inspect_sdpa"
-KERNEL = "sdpa"
+IMPLEMENTATION = "attn_inspect_record"
+WITH_MASKS = "attn_inspect_record_masks"
+"""For models that add their position bias to the mask (Falcon with ALiBi), which needs a tensor."""
 _SELF_CHECK_TOKENS = 16
 
 
@@ -47,6 +51,9 @@ class Call:
     o: torch.Tensor
     scaling: float
     visibility: Visibility
+    softcap: float | None = None
+    bias: Bias | None = None
+    sinks: torch.Tensor | None = None
 
 
 @dataclass
@@ -54,16 +61,11 @@ class _Recorder:
     calls: list[Call] = field(default_factory=list)
     # What is done with a call as soon as it was made: kept, or moved away first.
     take: Callable[[Call], Call] = lambda call: call
-    # Layers share their mask, so its intervals are read off once.
-    seen: dict[int, tuple[torch.Tensor, Visibility]] = field(default_factory=dict)
+    # Layers share their position bias, so it is kept once.
+    biases: dict[int, tuple[torch.Tensor, DistanceBias]] = field(default_factory=dict)
 
-    def visibility(self, mask: torch.Tensor | None, causal: bool, q: torch.Tensor) -> Visibility:
-        if mask is None:
-            make = Visibility.causal if causal else Visibility.full
-            return make(q.shape[2], q.device)
-        if id(mask) not in self.seen:
-            self.seen[id(mask)] = (mask, _read_mask(mask))
-        return self.seen[id(mask)][1]
+    def add(self, call: Call) -> None:
+        self.calls.append(self.take(call))
 
 
 _recorder: ContextVar[_Recorder | None] = ContextVar("recorder", default=None)
@@ -74,40 +76,77 @@ def _record_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
+    attention_mask: Rule | torch.Tensor | None,
     scaling: float | None = None,
     is_causal: bool | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    position_bias: torch.Tensor | None = None,
     **kwargs: Any,  # noqa: ANN401 - whatever a family hands to its kernel
 ) -> tuple[torch.Tensor, None]:
-    _refuse_what_the_kernel_ignores(module, kwargs)
-    output, _ = sdpa_attention_forward(
-        module,
-        query,
-        key,
-        value,
-        attention_mask,
-        scaling=scaling,
-        is_causal=is_causal,
-        **kwargs,
-    )
-    recorder = _recorder.get()
-    if recorder is not None:
-        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        call = Call(
+    recorder = _recorder.get() or _Recorder()
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    bias: Bias | None
+    rule, bias = _rule(attention_mask, causal, query, key)
+    if position_bias is not None:
+        bias = _distance_bias(position_bias, recorder)
+    scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    if rule.causal is not None and softcap is None and bias is None and s_aux is None:
+        output, _ = sdpa_attention_forward(
+            module, query, key, value, None, scaling=scale, is_causal=rule.causal, **kwargs
+        )
+    else:
+        read = [
+            scores.attend(q, k, v, scale, rule.visibility, softcap=softcap, bias=bias, sinks=s_aux)
+            for q, k, v in zip(query, key, value, strict=True)
+        ]
+        output = torch.stack(read).transpose(1, 2).contiguous()
+    recorder.add(
+        Call(
             module,
             query,
             key,
             value,
             output.transpose(1, 2),
-            query.shape[-1] ** -0.5 if scaling is None else float(scaling),
-            recorder.visibility(attention_mask, bool(causal), query),
+            scale,
+            rule.visibility,
+            softcap,
+            bias,
+            s_aux,
         )
-        recorder.calls.append(recorder.take(call))
+    )
     return output, None
 
 
 AttentionInterface.register(IMPLEMENTATION, _record_attention)
-AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
+AttentionMaskInterface.register(IMPLEMENTATION, rule_mask)
+AttentionInterface.register(WITH_MASKS, _record_attention)
+AttentionMaskInterface.register(WITH_MASKS, sdpa_mask)
+
+
+def _rule(
+    mask: Rule | torch.Tensor | None, causal: bool, query: torch.Tensor, key: torch.Tensor
+) -> tuple[Rule, KeyBias | None]:
+    """Which keys each query sees, and the bias that the model added to the mask."""
+    if mask is None:
+        return Rule.plain(query.shape[2], key.shape[2], causal, query.device), None
+    if isinstance(mask, Rule):
+        return mask, None
+    rule, last = Rule.read(mask), mask[0, :, -1]
+    return rule, KeyBias(last) if mask.is_floating_point() and bool(last.any()) else None
+
+
+def _distance_bias(cells: torch.Tensor, recorder: _Recorder) -> DistanceBias:
+    if id(cells) not in recorder.biases:
+        found = DistanceBias.read(cells[0])
+        if found is None:
+            raise InspectError(
+                "this model's position bias depends on more than distances",
+                "such models are not supported yet",
+                ExitCode.UNSUPPORTED,
+            )
+        recorder.biases[id(cells)] = (cells, found)
+    return recorder.biases[id(cells)][1]
 
 
 def capture(
@@ -138,7 +177,7 @@ def capture(
     """
     hidden: list[torch.Tensor] = []
     entries: list[_Entry] = []
-    blocks = hidden_state_blocks(sites)
+    blocks = adapter.hidden_state_blocks(sites)
     place = _on_host if keep == "host" else _at_home
 
     def before_block(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -163,7 +202,7 @@ def capture(
             before = block.register_forward_pre_hook(before_block, with_kwargs=True)
             stack.callback(before.remove)
             stack.callback(block.register_forward_hook(after_block).remove)
-        recorder = stack.enter_context(_recording())
+        recorder = stack.enter_context(_recording(model))
         recorder.take = take
         model(**inputs, use_cache=False)
         calls = list(zip(sites, recorder.calls, strict=True))
@@ -198,7 +237,7 @@ class _Entry:
 
 
 def _run_again(model: nn.Module, entry: _Entry, site: Site) -> LayerTrace:
-    with torch.inference_mode(), _recording() as recorder:
+    with torch.inference_mode(), _recording(model) as recorder:
         entry.module(*entry.args, **entry.kwargs)
     call = next(call for call in recorder.calls if call.module is site.attention)
     return _layer_trace(model, site, call)
@@ -225,10 +264,11 @@ def verify(model: Any, vocabulary: int) -> tuple[list[Site], Call]:  # noqa: ANN
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     try:
         with torch.inference_mode():
-            with implementation(model, "eager"):
-                expected = model(**inputs, use_cache=False).last_hidden_state
-            model.set_attn_implementation(IMPLEMENTATION)
-            with _recording() as recorder:
+            model.set_attn_implementation("eager")
+            expected = model(**inputs, use_cache=False).last_hidden_state
+            if not hooked.readers(model):
+                model.set_attn_implementation(_name_for(model))
+            with _recording(model) as recorder:
                 actual = model(**inputs, use_cache=False).last_hidden_state
     except InspectError:
         raise
@@ -243,15 +283,72 @@ def verify(model: Any, vocabulary: int) -> tuple[list[Site], Call]:  # noqa: ANN
         limit = 1e-6  # some families take their softmax in float32 all the same
     if not difference <= limit * max(scale, 1.0):
         raise _unsupported(model, f"gives other outputs under capture (off by {difference:.1e})")
+    if hooked.readers(model):
+        _must_explain(model, recorder.calls, max(limit, 1e-4))
     return adapter.locate(model, [call.module for call in recorder.calls]), recorder.calls[0]
 
 
+def kernel(model: Any, call: Call) -> str:  # noqa: ANN401
+    """What makes the outputs that are recorded, for people to read.
+
+    Args:
+        model: A model that passed `verify`.
+        call: The first layer's call.
+    """
+    if hooked.readers(model):
+        return "eager"
+    config = model.config.get_text_config()
+    if call.softcap is not None or call.bias is not None or call.sinks is not None:
+        return "row blocks"
+    windows = ("sliding_window", "local_attention", "attention_chunk_size")
+    return "sdpa, row blocks" if any(getattr(config, name, None) for name in windows) else "sdpa"
+
+
+def _name_for(model: Any) -> str:  # noqa: ANN401
+    """The implementation under which a model is captured."""
+    return WITH_MASKS if getattr(model.config, "alibi", False) else IMPLEMENTATION
+
+
+def _must_explain(model: Any, calls: list[Call], limit: float) -> None:  # noqa: ANN401
+    """Whether queries, keys and values that were read from outside give what the heads read."""
+    for call in calls:
+        read = scores.attend(
+            call.q[0],
+            call.k[0],
+            call.v[0],
+            call.scaling,
+            call.visibility,
+            bias=call.bias,
+        )
+        difference = float((read - call.o[0]).abs().max())
+        if not difference <= limit * max(float(call.o.abs().max()), 1.0):
+            raise _unsupported(
+                model, f"has another attention than is known (off by {difference:.1e})"
+            )
+
+
 @contextmanager
-def _recording() -> Iterator[_Recorder]:
+def _recording(model: nn.Module) -> Iterator[_Recorder]:
     recorder = _Recorder()
+
+    def tell(module: nn.Module, read: hooked.Read, o: torch.Tensor) -> None:
+        recorder.add(
+            Call(
+                module,
+                read.q,
+                read.k,
+                read.v,
+                o,
+                read.scaling,
+                read.rule.visibility,
+                bias=read.bias,
+            )
+        )
+
     token = _recorder.set(recorder)
     try:
-        yield recorder
+        with hooked.hooks(model, tell):
+            yield recorder
     finally:
         _recorder.reset(token)
 
@@ -281,6 +378,9 @@ def _layer_trace(model: nn.Module, site: Site, call: Call) -> LayerTrace:
         visibility=Visibility(
             *(bound.to(device) for bound in (call.visibility.first, call.visibility.stop))
         ),
+        softcap=call.softcap,
+        bias=None if call.bias is None else moved(call.bias, device),
+        sinks=None if call.sinks is None else call.sinks.detach().to(device),
         value_bias=None if bias is None else bias.to(device),
         value_bias_known=known,
     )
@@ -295,49 +395,12 @@ def _at_home(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.cpu() if tensor.device.type == "mps" else tensor
 
 
-def _read_mask(mask: torch.Tensor) -> Visibility:
-    plane = mask[0, 0]
-    if plane.dtype != torch.bool:
-        plane = plane == 0
-    visibility = Visibility.from_mask(plane)
-    if visibility is None or mask.shape[1] != 1:
-        raise InspectError(
-            "this model's attention mask is not one range of keys for each query",
-            "such masks are not supported yet",
-            ExitCode.UNSUPPORTED,
-        )
-    return visibility
-
-
-def _refuse_what_the_kernel_ignores(module: nn.Module, kwargs: dict[str, Any]) -> None:
-    for name, meaning in (
-        ("softcap", "a soft cap on its logits"),
-        ("s_aux", "attention sinks"),
-        ("position_bias", "a position bias inside its attention"),
-    ):
-        if kwargs.get(name) is not None:
-            raise InspectError(
-                f"{type(module).__name__} has {meaning}, which the fast kernel leaves out",
-                "choose a model without it",
-                ExitCode.UNSUPPORTED,
-            )
-
-
 def _unsupported(model: Any, reason: str) -> InspectError:  # noqa: ANN401
     return InspectError(
         f"the model family {model.config.model_type!r} is not supported: it {reason}",
-        "choose a BERT-, GPT-2- or Llama-like model",
+        families.HINT,
         ExitCode.UNSUPPORTED,
     )
-
-
-def hidden_state_blocks(sites: list[Site]) -> list[nn.Module]:
-    """The blocks whose outputs are hidden states, each once, in the order in which they run."""
-    blocks: list[nn.Module] = []
-    for site in sites:
-        if all(site.block is not block for block in blocks):
-            blocks.append(site.block)
-    return blocks
 
 
 def first_tensor(value: object) -> torch.Tensor:
@@ -354,6 +417,6 @@ def first_tensor(value: object) -> torch.Tensor:
                 return item
     raise InspectError(
         "a block of this model returns no hidden state",
-        "choose a BERT-, GPT-2- or Llama-like model",
+        families.HINT,
         ExitCode.UNSUPPORTED,
     )

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
+from tui_attn.model import scores
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -24,6 +26,9 @@ class Attention:
         mask: (1, 1, s, s), True where visible or added to the logits; None: `causal` says it all.
         causal: Whether no query sees a later key, where there is no mask.
         scaling: What q k^T is multiplied by before the softmax.
+        softcap: Logits x become softcap tanh(x / softcap); None: they stay.
+        sinks: (H,) logits of an extra key without a value, or None.
+        bias: (1, H, s, s), added to the logits, or None.
     """
 
     query: torch.Tensor
@@ -32,6 +37,9 @@ class Attention:
     mask: torch.Tensor | None
     causal: bool
     scaling: float
+    softcap: float | None = None
+    sinks: torch.Tensor | None = None
+    bias: torch.Tensor | None = None
 
     @property
     def groups(self) -> int:
@@ -40,18 +48,36 @@ class Attention:
 
     def weights(self) -> torch.Tensor:
         """Softmax of the scaled logits: (1, H_kv, groups, s, s)."""
+        heads, length = self.query.shape[1:3]
+        grouped = (heads // self.groups, self.groups)
+        hidden, bias = None, self.bias
+        if self.mask is None and self.causal:
+            square = torch.ones(length, length, dtype=torch.bool, device=self.query.device)
+            hidden = square.triu(1)
+        elif self.mask is not None and self.mask.dtype == torch.bool:
+            hidden = ~self.mask
+        elif self.mask is not None:
+            bias = self.mask if bias is None else self.mask + bias
+        if bias is not None:
+            bias = bias.expand(-1, heads, -1, -1).reshape(1, *grouped, length, length)
+        return scores.weights(
+            self.query.reshape(1, *grouped, length, -1),
+            self.key[:, :, None],
+            self.scaling,
+            hidden,
+            softcap=self.softcap,
+            bias=bias,
+            sinks=None if self.sinks is None else self.sinks.reshape(grouped),
+        )
+
+    def slopes(self) -> torch.Tensor | None:
+        """The derivative of the soft cap at every logit (H_kv, groups, s, s), None without one."""
+        if self.softcap is None:
+            return None
         _, heads, length, width = self.query.shape
-        query = self.query.view(1, heads // self.groups, self.groups, length, width)
-        logits: torch.Tensor = query @ self.key.transpose(-1, -2)[:, :, None] * self.scaling
-        mask = self.mask
-        if mask is None and self.causal:
-            mask = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
-        if mask is not None and mask.dtype == torch.bool:
-            logits = logits.masked_fill(~mask, -torch.inf)
-        elif mask is not None:
-            logits = logits + mask
-        weights: torch.Tensor = logits.softmax(-1)
-        return weights
+        query = self.query.reshape(heads // self.groups, self.groups, length, width)
+        logits: torch.Tensor = query @ self.key[0, :, None].transpose(-1, -2) * self.scaling
+        return 1 - torch.tanh(logits / self.softcap).square()
 
     def output(self) -> torch.Tensor:
         """What the heads read: (1, s, H, d_v), the order in which transformers wants it."""
@@ -73,6 +99,7 @@ class LinearBlock:
         value: (H_kv, s, d_v).
         weights: (H_kv, groups, s, s) attention.
         scaling: What q k^T is multiplied by before the softmax.
+        slopes: (H_kv, groups, s, s) derivatives of the soft cap, or None.
     """
 
     enter: torch.Tensor
@@ -83,6 +110,7 @@ class LinearBlock:
     value: torch.Tensor
     weights: torch.Tensor
     scaling: float
+    slopes: torch.Tensor | None = None
 
     def push(self, moved: torch.Tensor, enter: slice, leave: slice) -> torch.Tensor:
         """Tangents after the block.
@@ -126,6 +154,8 @@ class LinearBlock:
         inside = slice(enter.start - leave.start, enter.stop - leave.start)
         d_logits[inside] += self.key[:, None] @ d_query
         d_logits *= self.scaling
+        if self.slopes is not None:
+            d_logits *= self.slopes[:, :, leave].permute(2, 0, 1, 3)[..., None]
         of_row = weights.permute(2, 0, 1, 3)
         d_logits -= of_row[..., None, :] @ d_logits
         d_weights = d_logits.mul_(of_row[..., None])

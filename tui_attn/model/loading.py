@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from tui_attn import demo as demo_text
 from tui_attn.answers import ModelInfo, ModelRequest
 from tui_attn.errors import Cancelled, ExitCode, InspectError
-from tui_attn.model import adapter, capture, demo, placement
+from tui_attn.model import adapter, capture, demo, families, placement
 from tui_attn.model.adapter import Site
 from tui_attn.model.capture import Call
 from tui_attn.model.memory import Footprint
@@ -48,7 +48,7 @@ class LoadedModel:
     @property
     def layer_names(self) -> tuple[str, ...]:
         """The names of the hidden states: `emb`, then the numbers of the blocks."""
-        return ("emb", *(str(site.layer) for site in self.sites))
+        return ("emb", *(str(layer) for layer in range(self.info.layers)))
 
 
 def load(request: ModelRequest, job: Job) -> LoadedModel:
@@ -101,7 +101,7 @@ def load(request: ModelRequest, job: Job) -> LoadedModel:
     job.report("checking the capture against eager attention")
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
     sites, call = capture.verify(model, vocabulary)
-    info = _describe(request, source, model, len(sites), call)
+    info = _describe(request, source, model, sites, call)
     deficient = {
         site.layer: adapter.deficient_heads(model, site, info.heads, info.head_width)
         for site in sites
@@ -195,12 +195,18 @@ def _place(model: Any, device: torch.device) -> Any:  # noqa: ANN401
 
 
 def _refuse_family(config: Any) -> None:  # noqa: ANN401
-    if getattr(config, "is_encoder_decoder", False):
-        raise InspectError(
-            f"{config.model_type!r} is an encoder-decoder, which is not supported yet",
-            "choose an encoder (BERT) or a decoder (GPT-2, Llama)",
-            ExitCode.UNSUPPORTED,
-        )
+    family = families.of_type(config.model_type)
+    if family is not None and family.support == "refused":
+        reason = family.note
+    elif getattr(config, "is_encoder_decoder", False):
+        reason = families.ENCODER_DECODER
+    else:
+        return
+    raise InspectError(
+        f"the model family {config.model_type!r} is not supported: it {reason}",
+        families.HINT,
+        ExitCode.UNSUPPORTED,
+    )
 
 
 def _read(
@@ -286,10 +292,11 @@ def _describe(
     request: ModelRequest,
     source: Source,
     model: Any,  # noqa: ANN401
-    layers: int,
+    sites: list[Site],
     call: Call,
 ) -> ModelInfo:
     config = model.config.get_text_config()
+    layers = adapter.number_of_layers(sites)
     return ModelInfo(
         name=source.name,
         family=model.config.model_type,
@@ -300,13 +307,14 @@ def _describe(
         width=config.hidden_size,
         device=" ".join(placement.places(model)),
         dtype=str(model.dtype).removeprefix("torch."),
-        kernel=capture.KERNEL,
+        kernel=capture.kernel(model, call),
         causal=call.visibility.is_causal,
         max_tokens=_max_tokens(config),
         revision=getattr(model.config, "_commit_hash", None) or request.revision,
         quantised="gguf" if source.gguf else _quantisation(model.config),
         device_map=request.device_map,
         max_memory=request.max_memory,
+        without_attention=tuple(sorted(set(range(layers)) - {site.layer for site in sites})),
     )
 
 

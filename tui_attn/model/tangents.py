@@ -16,7 +16,7 @@ import torch
 from torch.nn.functional import pad
 
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.model import blocks
+from tui_attn.model import blocks, families
 from tui_attn.model.adapter import Site
 from tui_attn.model.linearised import LinearBlock
 from tui_attn.model.memory import ran_out
@@ -83,13 +83,17 @@ class Tangents:
         self._model = model
         with blocks.plain_attention(model):
             self._blocks = blocks.record(model, inputs, sites, job or Job())
-            planes = [block.attention().weights()[0] for block in self._blocks]
+            found = [block.attention() for block in self._blocks]
+            planes = [attention.weights()[0] for attention in found if attention is not None]
+        # Recurrences of hybrids mix positions too, and attention that is read by hooks is not seen
+        # here: such blocks are never held as matrices.
+        self._recurrent = len(planes) < len(self._blocks)
         self._hidden = self._blocks[0].hidden
         _, self.length, self.width = self._hidden.shape
         self.layers = len(self._blocks)
-        self.causal = not any(bool(plane.triu(1).any()) for plane in planes)
+        self.causal = bool(planes) and not any(bool(plane.triu(1).any()) for plane in planes)
         self.halved = 0
-        heads = planes[0].shape[0] * planes[0].shape[1]
+        heads = planes[0].shape[:2].numel() if planes else 0
         cells = _TEMPORARIES * self.length * self.width + 4 * heads * self.length**2
         bytes_each = cells * self._hidden.element_size()
         self.batch = batch or max(1, _budget(self._hidden.device, _BATCH_BYTES) // bytes_each)
@@ -146,6 +150,7 @@ class Tangents:
         held = self.layers * self.length * 5 * self.width**2 * self._hidden.element_size()
         if (
             self._linear
+            or self._recurrent
             or count < _BREAK_EVEN * self.width
             or held > _budget(self._hidden.device, _LINEAR_BYTES)
         ):
@@ -211,7 +216,7 @@ class Tangents:
             if isinstance(error, NotImplementedError) or "vmap" in str(error):
                 raise InspectError(
                     f"{self._model.config.model_type!r} has a layer without a forward derivative",
-                    "choose a BERT-, GPT-2- or Llama-like model",
+                    families.HINT,
                     ExitCode.UNSUPPORTED,
                 ) from error
             if not ran_out(error):

@@ -8,6 +8,8 @@ from typing import TypeVar, cast
 
 import torch
 
+from tui_attn.model.bias import Bias
+
 T = TypeVar("T")
 
 
@@ -26,10 +28,12 @@ class Visibility:
     stop: torch.Tensor
 
     @classmethod
-    def full(cls, length: int, device: torch.device | str = "cpu") -> Visibility:
-        """Every query sees every key."""
+    def full(
+        cls, length: int, device: torch.device | str = "cpu", keys: int | None = None
+    ) -> Visibility:
+        """Every query sees every key; there are as many keys as queries unless told."""
         first = torch.zeros(length, dtype=torch.int64, device=device)
-        return cls(first, torch.full_like(first, length))
+        return cls(first, torch.full_like(first, length if keys is None else keys))
 
     @classmethod
     def causal(cls, length: int, device: torch.device | str = "cpu") -> Visibility:
@@ -93,11 +97,14 @@ class LayerTrace:
         q: (H, s, d_k) queries, after rotary embedding and any normalisation.
         k: (H_kv, s, d_k) keys, likewise; grouped keys are not expanded.
         v: (H_kv, s, d_v) values.
-        o: (H, s, d_v) outputs of the heads before the output projection, from the fast kernel.
+        o: (H, s, d_v) outputs of the heads before the output projection, from the kernel.
         scaling: What q k^T is multiplied by before the softmax.
         visibility: Which keys each query sees.
         value_bias: (H_kv, d_v) bias inside v, None where the projection has none.
         value_bias_known: False where the family's layout of fused projections is not known here.
+        softcap: Logits x become softcap tanh(x / softcap); None: they stay.
+        bias: What is added to the logits for where tokens stand.
+        sinks: (H,) logits of an extra key without a value: rows of attention sum to less than one.
     """
 
     layer: int
@@ -109,6 +116,9 @@ class LayerTrace:
     visibility: Visibility
     value_bias: torch.Tensor | None = None
     value_bias_known: bool = True
+    softcap: float | None = None
+    bias: Bias | None = None
+    sinks: torch.Tensor | None = None
 
     @property
     def heads(self) -> int:

@@ -106,7 +106,7 @@ def collect(
         Cancelled: The job was cancelled.
     """
     index, states = folder / "tokens.npz", folder / "states.f32"
-    layers, width = len(loaded.sites) + 1, loaded.info.width
+    layers, width = len(loaded.layer_names), loaded.info.width
     if not index.is_file():
         _must_fit(folder, (layers + 1) * most * width * 4)
         try:
@@ -140,7 +140,7 @@ def _run(
     seed: int,
     job: Job,
 ) -> None:
-    layers, width = len(loaded.sites) + 1, loaded.info.width
+    layers, width = len(loaded.layer_names), loaded.info.width
     file = np.memmap(states, np.float32, "w+", shape=(layers + 1, most, width))
     ids, sentence = np.zeros(most, np.int64), np.zeros(most, np.int64)
     special = np.zeros(most, np.bool_)

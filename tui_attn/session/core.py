@@ -27,7 +27,7 @@ from tui_attn.answers import (
 from tui_attn.answers.attribution import ESTIMATED, AttributionChoices
 from tui_attn.answers.memory import Keep
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.maps import checks, grouping, nullspace
+from tui_attn.maps import checks, grouping, nullspace, softmax
 from tui_attn.maps.base import WindowFunction
 from tui_attn.maps.heads import summarise
 from tui_attn.model import tokens
@@ -276,6 +276,7 @@ class Session:
                 visible=bool(raw.visible[0, 0]),
                 null_dimension=int(dimensions[widest]),
                 visible_keys=int(visibility.stop[token] - visibility.first[token]),
+                missing=softmax.missing_mass(self.trace.layers[layer], head, span),
             )
 
     def extent(
@@ -392,8 +393,12 @@ class Session:
         layers = sorted(self.trace.layers)
         if layer not in layers:
             raise InspectError(
-                f"there is no layer {layer}",
-                f"layers count from {layers[0]} to {layers[-1]}",
+                f"layer {layer} has no attention"
+                if layer in self.model.without_attention
+                else f"there is no layer {layer}",
+                f"the layers with attention are {', '.join(map(str, layers))}"
+                if self.model.without_attention
+                else f"layers count from {layers[0]} to {layers[-1]}",
                 ExitCode.USAGE,
             )
         if not 0 <= head < self.model.heads:

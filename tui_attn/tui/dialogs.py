@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, cast
 from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
 from tui_attn.answers.memory import Keep, MemoryPlan, TooLarge, size
 from tui_attn.errors import ExitCode, InspectError
-from tui_attn.export import FORMATS, ExportRequest, check_places, format_of
+from tui_attn.export import (
+    FORMATS,
+    ExportRequest,
+    attention_layers,
+    check_places,
+    format_of,
+)
 from tui_attn.maps import MAPS, get
 from tui_attn.render.cells import visible
 from tui_attn.selection import Selection, Span, parse
@@ -34,7 +40,9 @@ def goto(screen: MainScreen) -> None:
             _goto_layer(screen, wanted)
             return
         now = screen.state
-        layer = _first(wanted.layers, model.layers, "layer", now.layer)
+        layer = now.layer
+        if not wanted.layers.everything:
+            layer = attention_layers(model, wanted.layers)[0]
         head = _first(wanted.heads, model.heads, "head", now.head)
         query = _first(wanted.queries, grid.length, "query", grid.cursor[0])
         key = _first(wanted.keys, grid.length, "key", grid.cursor[1])

@@ -88,7 +88,7 @@ class Stage(Horizontal):
 
     def start(self, model: ModelInfo, state: ViewState) -> None:
         """Another model or text."""
-        self.wall.body.start(model.layers, model.heads, (state.layer, state.head))
+        self.wall.body.start(model.attention_layers, model.heads, (state.layer, state.head))
         self.wall.title.show(
             " All heads · raw attention", "columns heads, rows layers; enter opens "
         )

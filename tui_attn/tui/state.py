@@ -65,6 +65,16 @@ class ViewState:
         return (self.map, self.beside) if self.split else (self.map,)
 
 
+def attention_layer(wanted: int, now: int, layers: Sequence[int]) -> int:
+    """The layer to go to: the wanted one, or the next in that direction among `layers`."""
+    if wanted in layers:
+        return wanted
+    if wanted == now:
+        return min(layers, key=lambda layer: abs(layer - wanted))
+    beyond = [layer for layer in layers if (layer > wanted) == (wanted > now)]
+    return min(beyond, key=lambda layer: abs(layer - wanted), default=now)
+
+
 def token_label(token: Token, mode: LabelMode) -> str:
     """How a token is written at the edge of the grid."""
     if mode == "ids":

@@ -95,6 +95,9 @@ def detail(
     for name, value in (("raw", cell.raw), ("effective", cell.effective), ("null", cell.null)):
         left.append(f"  {name} ", style=_QUIET)
         left.append(f"{value:.3f}", style=_STRONG)
+    if cell.missing:
+        left.append("  ∅ ", style=_QUIET)
+        left.append(f"{cell.missing:.3f}", style=_STRONG)
     return left, Text(identifiable + " ", style=_QUIET)
 
 
@@ -113,15 +116,18 @@ def _trimmed(label: str) -> str:
 
 
 def layer_entries(
-    layers: int,
+    model: ModelInfo | None,
     summaries: Mapping[int, Sequence[HeadSummary]],
     statistic: Statistic,
     width: int,
     look: Look,
 ) -> list[Entry]:
-    """One line a layer: its number, and the heads' statistic as bars."""
+    """One line a layer: its number, and the heads' statistic as bars where it has any."""
     entries: list[Entry] = []
-    for layer in range(layers):
+    for layer in range(model.layers) if model else ():
+        if model and layer in model.without_attention:
+            entries.append([[Segment(f"L{layer:<3} no attention", _QUIET)]])
+            continue
         found = summaries.get(layer)
         values = [statistic.position(summary) for summary in found] if found else []
         bars = grid.spark(values, max(width - 6, 1), ascii=look.ascii)

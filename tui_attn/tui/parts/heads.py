@@ -119,7 +119,7 @@ class HeadsPart:
         screen, state = self._screen, self._screen.state
         if screen.session is None or not screen.ready:
             return
-        layers = [state.layer, *range(screen.session.model.layers)]
+        layers = [state.layer, *screen.session.model.attention_layers]
         missing = [layer for layer in layers if layer not in self.summaries]
         if missing:
             self._heading.ask(
@@ -202,9 +202,9 @@ class HeadsPart:
         """Layers and heads with the statistic that is chosen."""
         screen, state = self._screen, self._screen.state
         statistic = STATISTICS[state.statistic]
-        count = screen.session.model.layers if screen.session else 0
+        model = screen.session.model if screen.session else None
         entries = texts.layer_entries(
-            count, self.summaries, statistic, layers.size.width, screen.look
+            model, self.summaries, statistic, layers.size.width, screen.look
         )
         layers.show("Layers", entries, state.layer)
         found = self.summaries.get(state.layer)

@@ -32,7 +32,14 @@ from tui_attn.tui.parts.heads import HeadsPart
 from tui_attn.tui.parts.identity import IdentityPart
 from tui_attn.tui.requests import ExportRequested, OpenRequest, compute_export
 from tui_attn.tui.stage import Stage
-from tui_attn.tui.state import LABEL_MODES, STATISTICS, View, ViewState, unit_labels
+from tui_attn.tui.state import (
+    LABEL_MODES,
+    STATISTICS,
+    View,
+    ViewState,
+    attention_layer,
+    unit_labels,
+)
 from tui_attn.tui.widgets.grid import AttentionGrid
 from tui_attn.tui.widgets.layers import LayerGrid
 from tui_attn.tui.widgets.lines import Line
@@ -194,7 +201,7 @@ class MainScreen(Screen[None]):
         self.session, self._loaded = session, None
         self.run_number += 1
         state, model = self.state, session.model
-        state.layer = min(state.layer, model.layers - 1)
+        state.layer = attention_layer(state.layer, state.layer, model.attention_layers)
         state.head = min(state.head, model.heads - 1)
         state.head_order = list(range(model.heads))
         self.query_one(Loading).end()
@@ -430,8 +437,12 @@ class MainScreen(Screen[None]):
             self.go(self.state.layer, self.state.head_order[message.index])
 
     def go(self, layer: int, head: int) -> None:
-        """Show another head."""
-        if self.session is None or (layer, head) == (self.state.layer, self.state.head):
+        """Show another head; over layers without attention it goes on to the next that has some."""
+        if self.session is None:
+            return
+        layer = attention_layer(layer, self.state.layer, self.session.model.attention_layers)
+        if (layer, head) == (self.state.layer, self.state.head):
+            self.show_panes()  # whose mark may stand on a layer that was passed over
             return
         self.state.layer, self.state.head = layer, head
         self.show_lines()
@@ -583,8 +594,7 @@ class MainScreen(Screen[None]):
         if self.state.view == "mosaic":
             self._switch("grid")
             return
-        mosaic = self.stage.wall.body
-        mosaic.move(self.state.layer - mosaic.cursor[0], self.state.head - mosaic.cursor[1])
+        self.stage.wall.body.stand_on(self.state.layer, self.state.head)
         self._switch("mosaic")
 
     def action_open_here(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Size
@@ -31,14 +33,15 @@ class Mosaic(ScrollView, inherit_bindings=False):
         super().__init__(id=id)
         self.look = look
         self.cursor = (0, 0)
-        self._shape = (0, 0)
+        self._layers: Sequence[int] = ()
+        self._heads = 0
         self._tiles: dict[tuple[int, int], list[list[Segment]]] = {}
 
-    def start(self, layers: int, heads: int, cursor: tuple[int, int]) -> None:
-        """An empty wall of this size."""
-        self._shape, self.cursor = (layers, heads), cursor
+    def start(self, layers: Sequence[int], heads: int, cursor: tuple[int, int]) -> None:
+        """An empty wall for the heads of these layers; the cursor is a layer and a head."""
+        self._layers, self._heads, self.cursor = layers, heads, cursor
         self._tiles.clear()
-        self.virtual_size = Size(_LABEL + heads * _WIDE, 1 + layers * _HIGH)
+        self.virtual_size = Size(_LABEL + heads * _WIDE, 1 + len(layers) * _HIGH)
         self._follow()
         self.refresh()
 
@@ -51,9 +54,15 @@ class Mosaic(ScrollView, inherit_bindings=False):
         self.refresh()
 
     def move(self, layers: int, heads: int) -> None:
-        """Move the cursor by so many heads."""
-        layer = min(max(self.cursor[0] + layers, 0), self._shape[0] - 1)
-        head = min(max(self.cursor[1] + heads, 0), self._shape[1] - 1)
+        """Move the cursor by so many rows and heads."""
+        row = self._layers.index(self.cursor[0]) + layers
+        self.stand_on(
+            self._layers[min(max(row, 0), len(self._layers) - 1)],
+            min(max(self.cursor[1] + heads, 0), self._heads - 1),
+        )
+
+    def stand_on(self, layer: int, head: int) -> None:
+        """Put the cursor on a head."""
         if (layer, head) != self.cursor:
             self.cursor = (layer, head)
             self._follow()
@@ -70,7 +79,8 @@ class Mosaic(ScrollView, inherit_bindings=False):
         self._follow()
 
     def _follow(self) -> None:
-        top, left = self.cursor[0] * _HIGH, self.cursor[1] * _WIDE
+        row = self._layers.index(self.cursor[0]) if self._layers else 0
+        top, left = row * _HIGH, self.cursor[1] * _WIDE
         room_down, room_right = self.size.height - 1, self.size.width - _LABEL
         y = min(max(self.scroll_offset.y, top + _HIGH - room_down), top)
         x = min(max(self.scroll_offset.x, left + _WIDE - room_right), left)
@@ -82,16 +92,17 @@ class Mosaic(ScrollView, inherit_bindings=False):
         label = base + self.get_component_rich_style("mosaic--label", partial=True)
         here = base + self.get_component_rich_style("mosaic--here", partial=True)
         first = self.scroll_offset.x // _WIDE
-        heads = range(first, min(first + width // _WIDE + 1, self._shape[1]))
+        heads = range(first, min(first + width // _WIDE + 1, self._heads))
         if y == 0:
             names = [
                 Segment(f"H{head}".ljust(_WIDE), here if head == self.cursor[1] else label)
                 for head in heads
             ]
             return self._line([Segment(" " * _LABEL, label), *names], base)
-        layer, part = divmod(self.scroll_offset.y + y - 1, _HIGH)
-        if layer >= self._shape[0]:
+        row, part = divmod(self.scroll_offset.y + y - 1, _HIGH)
+        if row >= len(self._layers):
             return Strip.blank(width, base)
+        layer = self._layers[row]
         name = f"L{layer}" if part == 0 else ""
         segments = [Segment(name.ljust(_LABEL), here if layer == self.cursor[0] else label)]
         for head in heads:
