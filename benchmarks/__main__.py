@@ -9,7 +9,15 @@ import platform
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("first_map", "probes", "attribution")
+PARTS = (
+    "first_map",
+    "effective",
+    "windows",
+    "memory",
+    "picture",
+    "probes",
+    "attribution",
+)
 
 
 def main() -> None:
@@ -22,7 +30,7 @@ def main() -> None:
     for part in options.parts or PARTS:
         rows = importlib.import_module(f"benchmarks.{part}").measure(options.runs)
         for row in rows:
-            print(f"{row['what']:<64} {row['value']:>8.2f} {row['unit']:<8} aim {row['aim']}")
+            print(f"{row['what']:<76} {row['value']:>8.2f} {row['unit']:<8} aim {row['aim']}")
         found = {"machine": platform.platform(), "python": platform.python_version(), "rows": rows}
         path = RESULTS / f"{part}.json"
         path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from transformers import AutoModel, AutoTokenizer
 
+from benchmarks.measuring import Row, ratio, row, seconds
 from tui_attn import demo as demo_text
 from tui_attn.maps.jacobians import Estimate, Exact
 from tui_attn.model import capture, demo
@@ -21,7 +20,7 @@ PROBES = ((8, 0.05), (16, 0.03))
 LENGTHS = (32, 64, 128, 256)
 
 
-def measure(runs: int) -> list[dict[str, object]]:
+def measure(runs: int) -> list[Row]:
     """The rows of this benchmark: all sides in turn, so that drift hits all of them."""
     loops, sweeps = [], []
     guesses: dict[int, list[float]] = {probes: [] for probes, _ in PROBES}
@@ -29,43 +28,29 @@ def measure(runs: int) -> list[dict[str, object]]:
     for run in range(runs):
         loops.append(_backward_loop())
         exact = Exact(_tangents(TOKENS))
-        sweeps.append(_seconds(exact.sweep))
+        sweeps.append(seconds(exact.sweep))
         for probes in guesses:
             estimate = Estimate(_tangents(TOKENS), seed=run)
-            guesses[probes].append(_seconds(lambda e=estimate, k=probes: e.refine(k)))  # type: ignore[misc]
+            guesses[probes].append(seconds(lambda e=estimate, k=probes: e.refine(k)))  # type: ignore[misc]
             errors[probes] = max(errors[probes], _largest_error(estimate, exact))
     rows = [
-        _row("plain loop of backward passes, 24 tokens", statistics.median(loops), "s", "-"),
-        _row("exact sweep, 24 tokens", statistics.median(sweeps), "s", "-"),
-        _row("plain loop / exact sweep", _ratio(loops, sweeps), "times", "at least 20"),
+        row("plain loop of backward passes, 24 tokens", statistics.median(loops), "s", "-"),
+        row("exact sweep, 24 tokens", statistics.median(sweeps), "s", "-"),
+        row("plain loop / exact sweep", ratio(loops, sweeps), "times", "at least 20"),
     ]
     for probes, limit in PROBES:
         name = f"{probes} probes, 24 tokens"
         aim = "at least 300" if probes == PROBES[0][0] else "-"
         rows += [
-            _row(name, statistics.median(guesses[probes]), "s", "-"),
-            _row(f"plain loop / {name}", _ratio(loops, guesses[probes]), "times", aim),
-            _row(f"largest error of a share, {name}", errors[probes], "", f"at most {limit}"),
+            row(name, statistics.median(guesses[probes]), "s", "-"),
+            row(f"plain loop / {name}", ratio(loops, guesses[probes]), "times", aim),
+            row(f"largest error of a share, {name}", errors[probes], "", f"at most {limit}"),
         ]
     for length in LENGTHS:
         tangents = _tangents(length)
-        taken = _seconds(lambda t=tangents: Estimate(t).refine(1))  # type: ignore[misc]
-        rows.append(_row(f"one probe, {length} tokens", taken, "s", "-"))
+        taken = seconds(lambda t=tangents: Estimate(t).refine(1))  # type: ignore[misc]
+        rows.append(row(f"one probe, {length} tokens", taken, "s", "-"))
     return rows
-
-
-def _row(what: str, value: float, unit: str, aim: str) -> dict[str, object]:
-    return {"what": what, "value": round(value, 3), "unit": unit, "aim": aim}
-
-
-def _ratio(ones: list[float], others: list[float]) -> float:
-    return statistics.median(one / other for one, other in zip(ones, others, strict=True))
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
 
 
 def _largest_error(estimate: Estimate, exact: Exact) -> float:
@@ -114,4 +99,4 @@ def _backward_loop() -> float:
             gradient.square().sum(-1)
 
     passes()
-    return _seconds(passes) / BACKWARD_PASSES * total
+    return seconds(passes) / BACKWARD_PASSES * total

@@ -14,6 +14,8 @@ from fcntl import ioctl
 from pathlib import Path
 from termios import TIOCSWINSZ
 
+from benchmarks.measuring import Row, row
+
 FLOOR = """
 import torch
 from transformers import AutoModel, AutoTokenizer
@@ -28,7 +30,7 @@ with torch.inference_mode():
 PROGRAM = Path(sys.executable).parent / "attn-inspect"
 
 
-def measure(runs: int) -> list[dict[str, object]]:
+def measure(runs: int) -> list[Row]:
     """The rows of this benchmark: floor and program in turn, so that drift hits both."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TERM": "xterm-256color"}
     floors, maps, frames, helps = [], [], [], []
@@ -43,16 +45,12 @@ def measure(runs: int) -> list[dict[str, object]]:
             helps.append(help_time)
     ratios = [one / other for one, other in zip(maps, floors, strict=True)]
     return [
-        _row("first map on the screen / floor", statistics.median(ratios), "times", "at most 1.3"),
-        _row("floor: imports, weights, one pass", statistics.median(floors), "s", "-"),
-        _row("first map on the screen", statistics.median(maps), "s", "-"),
-        _row("first frame", statistics.median(frames), "s", "at most 0.5"),
-        _row("attn-inspect --help", statistics.median(helps), "s", "at most 0.3"),
+        row("first map on the screen / floor", statistics.median(ratios), "times", "at most 1.3"),
+        row("floor: imports, weights, one pass", statistics.median(floors), "s", "-"),
+        row("first map on the screen", statistics.median(maps), "s", "-"),
+        row("first frame", statistics.median(frames), "s", "at most 0.5"),
+        row("attn-inspect --help", statistics.median(helps), "s", "at most 0.3"),
     ]
-
-
-def _row(what: str, value: float, unit: str, aim: str) -> dict[str, object]:
-    return {"what": what, "value": round(value, 3), "unit": unit, "aim": aim}
 
 
 def _seconds(command: list[str], environment: dict[str, str]) -> float:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from statistics import median
-
 import numpy as np
 import torch
 from sklearn.linear_model import Ridge
 from torch import nn
 
+from benchmarks.measuring import Row, ratio, row, seconds
 from tui_attn.probes import gradient, ridge
 from tui_attn.probes.activations import TRAIN, VALIDATION, Activations, split_of
 from tui_attn.probes.recipe import Recipe
@@ -21,7 +18,7 @@ EPOCHS = 2
 CPU = torch.device("cpu")
 
 
-def measure(runs: int) -> list[dict[str, object]]:
+def measure(runs: int) -> list[Row]:
     """The rows of this benchmark: ours and the other in turn, so that drift hits both."""
     data = _hidden_states()
     recipe = Recipe(epochs=EPOCHS)
@@ -47,9 +44,9 @@ def measure(runs: int) -> list[dict[str, object]]:
             ),
         ),
     ):
-        pairs = [(_seconds(ours), _seconds(other)) for _ in range(runs)]
-        ratio = median(one / two for one, two in pairs)
-        rows.append({"what": what, "value": round(ratio, 3), "unit": "times", "aim": "at most 1"})
+        pairs = [(seconds(ours), seconds(other)) for _ in range(runs)]
+        ones, others = (list(side) for side in zip(*pairs, strict=True))
+        rows.append(row(what, ratio(ones, others), "times", "at most 1"))
     return rows
 
 
@@ -103,9 +100,3 @@ def _plain_torch(data: Activations, module: nn.Module, recipe: Recipe) -> None:
                 optimiser.step()
             with torch.no_grad():
                 (1 - torch.cosine_similarity(module(states[check]), targets[check])).mean()
-
-
-def _seconds(action: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    action()
-    return time.perf_counter() - started

@@ -21,18 +21,20 @@ def attention_rows(
     Returns:
         (r, s) float64; exactly 0 where the query does not see the key.
     """
-    index = slice(*rows) if isinstance(rows, tuple) else rows
-    keys, which = slice(0, layer.k.shape[1]), slice(head, head + 1)
     positions = torch.arange(*rows, device=layer.q.device) if isinstance(rows, tuple) else rows
-    return scores.weights(
-        layer.q[head, index].double(),  # (r, d_k)
-        layer.k[layer.kv_head(head)].double(),  # (s, d_k)
+    first = int(layer.visibility.first[positions].min())
+    stop = int(layer.visibility.stop[positions].max())
+    which, keys = slice(head, head + 1), slice(first, stop)
+    found = scores.weights(
+        layer.q[head, positions].double(),  # (r, d_k)
+        layer.k[layer.kv_head(head), keys].double(),  # (c, d_k)
         layer.scaling,
-        ~layer.visibility.mask(rows, (keys.start, keys.stop)),
+        ~layer.visibility.mask(positions, (first, stop)),
         softcap=layer.softcap,
         bias=None if layer.bias is None else layer.bias.cells(which, positions, keys)[0].double(),
         sinks=None if layer.sinks is None else layer.sinks[head],
     )
+    return torch.nn.functional.pad(found, (first, layer.k.shape[1] - stop))
 
 
 def missing_mass(layer: LayerTrace, head: int, rows: tuple[int, int]) -> float:
