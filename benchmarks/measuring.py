@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 import subprocess
@@ -48,8 +49,9 @@ def peak_since() -> int:
     return int(line.split()[1]) * 1024
 
 
-def in_process(module: str, *arguments: str) -> list[float]:
+def in_process(module: str, *arguments: str, **environment: str) -> list[float]:
     """The numbers that `python -m module arguments` prints, in a process of its own."""
     command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    around = os.environ | environment
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=around)
     return [float(number) for number in done.stdout.split()[-1].split(",")]

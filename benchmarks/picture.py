@@ -54,12 +54,11 @@ def _ours() -> tuple[float, int, int]:
     from tui_attn.export import mosaic
     from tui_attn.export.request import ExportRequest
     from tui_attn.progress import Job
-    from tui_attn.selection import Selection
     from tui_attn.session import open_session
 
     session = open_session(ModelRequest())
     session.analyse(" ".join([text.TEXT] * 40), max_tokens=TOKENS)
-    request = ExportRequest("heads", "html", Selection())
+    request = ExportRequest("heads", format="html")
 
     def picture() -> int:
         stream = io.BytesIO()

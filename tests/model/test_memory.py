@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,22 @@ def test_layers_are_the_same_wherever_they_stay(family: str, keep: str) -> None:
             rtol=0,
             atol=1e-4,
         )
+
+
+def test_a_capture_for_recomputing_holds_hidden_states_and_no_more_while_it_runs() -> None:
+    def alive() -> int:
+        tensors = [one for one in gc.get_objects() if type(one) is torch.Tensor]
+        stores = [tensor.untyped_storage() for tensor in tensors]
+        return sum({store.data_ptr(): store.nbytes() for store in stores}.values())
+
+    model, ids = tiny.model("llama", num_hidden_layers=8), text().repeat(1, 20)
+    sites, _ = capture.verify(model, tiny.VOCABULARY)
+    held: list[int] = []
+    listener = Job(lambda _: held.append(alive()))
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    trace = capture.capture(model, inputs, sites, listener, keep="recompute")
+    state = trace.hidden[0].numel() * trace.hidden[0].element_size()
+    assert held[-1] - held[1] <= (len(held) - 2) * 1.05 * state
 
 
 def test_recomputed_layers_hold_few_and_run_each_once_while_it_is_at_hand() -> None:

@@ -193,7 +193,9 @@ def capture(
     def take(call: Call) -> Call:
         if keep == "recompute":
             entries[-1].layers.append(len(recorder.calls))
-            return replace(call, q=call.q[:0], k=call.k[:0], v=call.v[:0], o=call.o[:0])
+            # Copies: a view of nothing would keep the whole tensor alive.
+            q, k, v, o = (part[:0].clone() for part in (call.q, call.k, call.v, call.o))
+            return replace(call, q=q, k=k, v=v, o=o)
         q, k, v, o = (place(part) for part in (call.q, call.k, call.v, call.o))
         return replace(call, q=q, k=k, v=v, o=o)
 
