@@ -136,14 +136,14 @@ def test_blocks_of_rows_give_what_all_rows_give(length: int) -> None:
     visibility = Visibility((rows - 9).clamp(min=0), (rows + 4).clamp(max=length))
     sinks = torch.randn(4, generator=maker, dtype=torch.float64)
     everything = (0, length)
-    expected = scores.weights(
+    logits = scores.logits(
         query,
         key.repeat_interleave(2, 0),
         0.5,
         ~visibility.mask(everything, everything),
         softcap=1.5,
-        sinks=sinks,
-    ) @ value.repeat_interleave(2, 0)
+    )
+    expected = scores.weights(logits, sinks) @ value.repeat_interleave(2, 0)
     actual = scores.attend(query, key, value, 0.5, visibility, softcap=1.5, sinks=sinks)
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 

@@ -22,9 +22,9 @@ def window(
     variant: Variant,
 ) -> torch.Tensor:
     """Attention of `rows` to `columns` (half-open): float64 (rows, columns)."""
-    from tui_attn.maps.softmax import attention_rows
+    from tui_attn.maps.softmax import attention_window
 
-    return attention_rows(trace.layers[layer], head, rows)[:, slice(*columns)]
+    return attention_window(trace, layer, head, rows, columns)
 
 
 MAP = MapSpec(

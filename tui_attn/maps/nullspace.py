@@ -107,7 +107,7 @@ def effective_rows(
     made, factors = factor(trace, layer_number, head, variant)
     identifiable = factors.null_dimensions(rows) == 0
     if bool(identifiable.all()):
-        return softmax.attention_rows(layer, head, rows)[:, slice(*columns)]
+        return softmax.attention_window(trace, layer_number, head, rows, columns)
     if trace.exact_outputs:
         outputs = layer.o[head, slice(*rows)].double()
     else:
@@ -120,7 +120,9 @@ def effective_rows(
     if not layer.visibility.sees_all(rows, columns):
         cells.masked_fill_(~layer.visibility.mask(rows, columns), 0.0)
     if bool(identifiable.any()):
-        positions = rows[0] + torch.nonzero(identifiable).flatten()
-        raw = softmax.attention_rows(layer, head, positions)
-        cells[identifiable] = raw[:, slice(*columns)]
+        which = torch.nonzero(identifiable).flatten()
+        first, stop = int(which[0]), int(which[-1]) + 1
+        span = (rows[0] + first, rows[0] + stop)
+        raw = softmax.attention_window(trace, layer_number, head, span, columns)
+        cells[which] = raw[which - first]
     return cells

@@ -60,15 +60,15 @@ class Attention:
             bias = self.mask if bias is None else self.mask + bias
         if bias is not None:
             bias = bias.expand(-1, heads, -1, -1).reshape(1, *grouped, length, length)
-        return scores.weights(
+        logits = scores.logits(
             self.query.reshape(1, *grouped, length, -1),
             self.key[:, :, None],
             self.scaling,
             hidden,
             softcap=self.softcap,
             bias=bias,
-            sinks=None if self.sinks is None else self.sinks.reshape(grouped),
         )
+        return scores.weights(logits, None if self.sinks is None else self.sinks.reshape(grouped))
 
     def slopes(self) -> torch.Tensor | None:
         """The derivative of the soft cap at every logit (H_kv, groups, s, s), None without one."""

@@ -16,7 +16,7 @@ _CELLS = 1 << 24
 """Rows, and cells of all heads together, that exist at a time."""
 
 
-def weights(
+def logits(
     query: torch.Tensor,
     key: torch.Tensor,
     scaling: float,
@@ -24,33 +24,47 @@ def weights(
     *,
     softcap: float | None = None,
     bias: torch.Tensor | None = None,
-    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Attention of some queries to some keys, in the precision of its arguments.
+    """What the softmax is taken of, in the precision of the arguments.
 
     Args:
         query: (..., r, d_k).
-        key: (..., c, d_k): every key that any of the queries sees.
+        key: (..., c, d_k).
         scaling: What q k^T is multiplied by.
         hidden: (r, c) bool, True where the query does not see the key.
         softcap: Logits x become softcap tanh(x / softcap).
         bias: (..., r, c), added to the logits after that.
+
+    Returns:
+        (..., r, c), minus infinity where hidden.
+    """
+    found = query @ key.transpose(-1, -2) * scaling
+    if softcap is not None:
+        found = torch.tanh(found / softcap) * softcap
+    if bias is not None:
+        found = found + bias
+    return found if hidden is None else found.masked_fill(hidden, -torch.inf)
+
+
+def weights(found: torch.Tensor, sinks: torch.Tensor | None = None) -> torch.Tensor:
+    """Attention, from the logits of every key that any of the queries sees.
+
+    Args:
+        found: (..., r, c), see `logits`.
         sinks: (...) logits of an extra key that has no value: rows sum to less than one.
 
     Returns:
         (..., r, c), exactly 0 where hidden.
     """
-    logits = query @ key.transpose(-1, -2) * scaling
-    if softcap is not None:
-        logits = torch.tanh(logits / softcap) * softcap
-    if bias is not None:
-        logits = logits + bias
-    if hidden is not None:
-        logits = logits.masked_fill(hidden, -torch.inf)
     if sinks is None:
-        return logits.softmax(-1)
-    sink = sinks.to(logits)[..., None, None].expand(*logits.shape[:-1], 1)
-    return torch.cat([logits, sink], -1).softmax(-1)[..., :-1]
+        return found.softmax(-1)
+    return with_sink(found, sinks).softmax(-1)[..., :-1]
+
+
+def with_sink(found: torch.Tensor, sinks: torch.Tensor) -> torch.Tensor:
+    """Logits (..., r, c) and those of the sinks (...) behind them: (..., r, c + 1)."""
+    sink = sinks.to(found)[..., None, None].expand(*found.shape[:-1], 1)
+    return torch.cat([found, sink], -1)
 
 
 def attend(
@@ -70,9 +84,9 @@ def attend(
         query: (H, s, d_k).
         key: (H_kv, keys, d_k); grouped keys are not expanded.
         value: (H_kv, keys, d_v).
-        scaling: As for `weights`, likewise `softcap`.
+        scaling: As for `logits`, likewise `softcap`.
         visibility: The keys that each query sees.
-        softcap: See `weights`.
+        softcap: See `logits`.
         bias: Added to the logits.
         sinks: (H,), see `weights`.
 
@@ -93,15 +107,15 @@ def attend(
         if bias is not None:
             cells = bias.cells(slice(0, heads), positions, keys).to(kind)
             added = cells.reshape(*grouped, *cells.shape[1:])
-        found = weights(
+        before = logits(
             of_rows.reshape(*grouped, -1, width),
             key[:, None, keys].to(kind),
             scaling,
             ~visibility.mask(positions, (keys.start, keys.stop)),
             softcap=softcap,
             bias=added,
-            sinks=None if sinks is None else sinks.reshape(grouped),
         )
+        found = weights(before, None if sinks is None else sinks.reshape(grouped))
         read[:, rows] = (found @ value[:, None, keys].to(kind)).flatten(0, 1).to(read.dtype)
         start = rows.stop
     return read
