@@ -148,7 +148,7 @@ class PrefixFactor:
             while len(self._blocks) >= _KEPT_BLOCKS:
                 del self._blocks[next(iter(self._blocks))]
             start, stop = block * _BLOCK, min((block + 1) * _BLOCK, len(self._stop))
-            whole = self._on_base(start, stop)
+            whole = self._on_base(start, stop) or self._independent(start, stop)
             self._blocks[block] = [whole] if whole else list(self._in_steps(start, stop))
         return self._blocks[block]
 

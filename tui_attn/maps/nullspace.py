@@ -10,7 +10,7 @@ from tui_attn.answers import Variant
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import softmax
 from tui_attn.maps.factors import Factor, PrefixFactor, SharedFactor
-from tui_attn.model.trace import LayerTrace, Trace
+from tui_attn.model.trace import LayerTrace, Trace, Visibility
 
 _KEPT_FACTORS = 12
 """Heads whose factors are kept; another costs one pass over its values."""
@@ -116,13 +116,36 @@ def effective_rows(
     if layer.sinks is not None and made.takes_sums:
         sums = softmax.attention_rows(layer, head, rows).sum(-1)
     weights = factors.weights(made.outputs(outputs, sums), rows)
-    cells = weights @ made.values[slice(*columns)].T
-    if not layer.visibility.sees_all(rows, columns):
-        cells.masked_fill_(~layer.visibility.mask(rows, columns), 0.0)
+    cells = _visible_products(layer.visibility, weights, made.values, rows, columns)
     if bool(identifiable.any()):
         which = torch.nonzero(identifiable).flatten()
         first, stop = int(which[0]), int(which[-1]) + 1
         span = (rows[0] + first, rows[0] + stop)
         raw = softmax.attention_window(trace, layer_number, head, span, columns)
         cells[which] = raw[which - first]
+    return cells
+
+
+def _visible_products(
+    visibility: Visibility,
+    weights: torch.Tensor,
+    values: torch.Tensor,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+) -> torch.Tensor:
+    """Weights (r, w) times values (s, w): (rows, columns), 0 where the query does not see the key.
+
+    Half of a causal map is not there to be multiplied, and only its edge needs a mask.
+    """
+    first, stop = visibility.first[slice(*rows)], visibility.stop[slice(*rows)]
+    bounds = torch.stack([first.min(), first.max(), stop.min(), stop.max()])
+    start, all_from, all_to, end = bounds.clamp(*columns).tolist()
+    if (start, all_from, all_to, end) == (*[columns[0]] * 2, *[columns[1]] * 2):
+        return weights @ values[slice(*columns)].T
+    cells = weights.new_zeros(rows[1] - rows[0], columns[1] - columns[0])
+    cells[:, start - columns[0] : end - columns[0]] = weights @ values[start:end].T
+    for edge in ((start, all_from), (all_to, end)):
+        if edge[0] < edge[1]:
+            inside = cells[:, edge[0] - columns[0] : edge[1] - columns[0]]
+            inside.masked_fill_(~visibility.mask(rows, edge), 0.0)
     return cells

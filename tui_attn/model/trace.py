@@ -68,11 +68,6 @@ class Visibility:
             (self.stop <= torch.arange(1, len(self.stop) + 1, device=self.stop.device)).all()
         )
 
-    def sees_all(self, rows: tuple[int, int], columns: tuple[int, int]) -> bool:
-        """Whether every query of `rows` sees every key of `columns` (half-open ranges)."""
-        first, stop = self.first[slice(*rows)], self.stop[slice(*rows)]
-        return bool((first <= columns[0]).all() and (stop >= columns[1]).all())
-
     def mask(self, rows: tuple[int, int] | torch.Tensor, columns: tuple[int, int]) -> torch.Tensor:
         """Whether queries see keys.
 
