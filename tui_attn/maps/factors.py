@@ -106,6 +106,7 @@ class PrefixFactor:
         self._first, self._stop = visibility.first, visibility.stop
         self._tolerance = tolerance
         self._sums = _block_sums(values)
+        self._prefixes = _leading_prefixes(visibility)
         self._width = values.shape[1]
         self._blocks: dict[int, list[_Piece]] = {}
 
@@ -159,11 +160,11 @@ class PrefixFactor:
 
     def _on_base(self, start: int, stop: int) -> _Piece | None:
         """The rows as additions to what row `start` finds; None where that would cost digits."""
-        if start < self._width or not self._prefixes(start, stop):
+        if start < self._width or stop > self._prefixes:
             return None
-        base = self._grams(self._first.new_tensor([start]))[0]
+        base = self._gram(start)
         added = self._values[start:stop]
-        limit = min(_CONDITION, float(1 / self._bounds(self._first.new_tensor([stop]))[0]))
+        limit = min(_CONDITION, 1 / self._bound(stop))
         triangle, failed = torch.linalg.cholesky_ex(base)
         if failed:
             return None
@@ -178,7 +179,7 @@ class PrefixFactor:
 
     def _independent(self, start: int, stop: int) -> _Piece | None:
         """The rows as ones without a null space; None where that is not so for all of them."""
-        if stop > self._width or not self._prefixes(start, stop):
+        if stop > min(self._width, self._prefixes):
             return None
         # Fewer keys than the last row sees can only be more independent.
         singular = torch.linalg.svdvals(self._values[:stop])
@@ -195,12 +196,11 @@ class PrefixFactor:
             grams = grams - self._grams(first)
         return _Alone(start, stop, grams, self._bounds(ends - first), ends - first)
 
-    def _prefixes(self, start: int, stop: int) -> bool:
-        """Whether these queries see themselves and everything before, and nothing else."""
-        ends = torch.arange(start + 1, stop + 1, device=self._stop.device)
-        return not bool(self._first[start:stop].any()) and bool(
-            (self._stop[start:stop] == ends).all()
-        )
+    def _gram(self, end: int) -> torch.Tensor:
+        """(w, w): Gram matrix of the keys before `end`."""
+        block = end // _BLOCK
+        rest = self._values[block * _BLOCK : end]
+        return self._sums[block] + rest.T @ rest if len(rest) else self._sums[block]
 
     def _grams(self, ends: torch.Tensor) -> torch.Tensor:
         """(r, w, w): Gram matrices of the keys before each of `ends`."""
@@ -213,16 +213,23 @@ class PrefixFactor:
         return grams
 
     def _bounds(self, keys: torch.Tensor) -> torch.Tensor:
-        """(r,): eigenvalues of a Gram matrix below this share of the largest count as zero.
+        """(r,): `_bound` of each row."""
+        return keys.new_tensor([self._bound(count) for count in keys.tolist()], dtype=torch.float64)
+
+    def _bound(self, keys: int) -> float:
+        """Eigenvalues of a Gram matrix below this share of the largest count as zero.
 
         The tolerance squared, but never less than the rounding noise of the eigenvalues.
         """
-        if self._tolerance is None:
-            tolerances = keys.clamp(min=self._width) * torch.finfo(torch.float32).eps
-        else:
-            tolerances = torch.full(keys.shape, self._tolerance, device=keys.device)
-        noise = 8 * self._width * torch.finfo(torch.float64).eps
-        return tolerances.double().square().clamp(min=noise)
+        tolerance = self._tolerance or relative_tolerance(keys, self._width)
+        return max(tolerance**2, 8 * self._width * torch.finfo(torch.float64).eps)
+
+
+def _leading_prefixes(visibility: Visibility) -> int:
+    """How many of the first queries see themselves and everything before, and nothing else."""
+    ends = torch.arange(1, len(visibility.stop) + 1, device=visibility.stop.device)
+    plain = (visibility.first == 0) & (visibility.stop == ends)
+    return int(plain.long().cumprod(0).sum())
 
 
 def _block_sums(values: torch.Tensor) -> torch.Tensor:
