@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import gc
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from tests import toys
+from tui_attn.export import export_file
+from tui_attn.export.request import ExportRequest
 from tui_attn.maps import softmax
+from tui_attn.selection import parse
 from tui_attn.session import Session
 
 pytestmark = pytest.mark.real
@@ -51,3 +58,34 @@ def test_repeated_tokens_are_not_identifiable_in_layer_0(smollm2_session: Sessio
     assert first.rank == distinct < length < 64
     assert not first.identifiable
     assert session.summaries(29)[0].identifiable
+
+
+def test_a_text_of_8000_tokens(smollm2_session: Session, licence: str, tmp_path: Path) -> None:
+    """Capture, a walk through heads, one head's rows in a file; nothing is of size s x s."""
+    session, length = smollm2_session, 8000
+    run = session.analyse(licence + " " + licence, max_tokens=length)
+    assert len(run.tokens) == length
+    assert all(check.ok for check in run.checks), run.checks
+    rows, columns = (7000, 7040), (6900, 7020)
+    for layer, head in ((0, 0), (15, 4), (29, 8)):
+        record = session.trace.layers[layer]
+        logits = record.q[head, slice(*rows)].double() @ record.k[head // 3].double().T
+        future = torch.arange(length) > torch.arange(*rows)[:, None]
+        raw = (logits * record.scaling).masked_fill(future, -torch.inf).softmax(-1)
+        shown = session.window("attention", layer, head, rows, columns)
+        expected = raw[:, slice(*columns)].numpy()
+        np.testing.assert_allclose(np.nan_to_num(shown.values), expected, rtol=1e-9, atol=1e-15)
+
+        whole = session.window("effective", layer, head, rows, (0, length)).values
+        values = record.v[head // 3].double().numpy()
+        np.testing.assert_allclose(np.nan_to_num(whole) @ values, raw.numpy() @ values, atol=1e-4)
+        window = session.window("effective", layer, head, rows, columns).values
+        np.testing.assert_allclose(window, whole[:, slice(*columns)], atol=1e-9)
+    largest = max(tensor.numel() for tensor in gc.get_objects() if type(tensor) is torch.Tensor)
+    assert largest < length**2 / 2
+
+    path = tmp_path / "row.csv"
+    request = ExportRequest("effective", parse("L15H4 q=7000"))
+    export_file(session, request, path)
+    table = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    assert len(table) == 7001  # the keys that it sees
