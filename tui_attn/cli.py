@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui_attn import options
@@ -69,6 +70,8 @@ def _run(arguments: list[str]) -> int:
         return _report(command, chosen)
     if command == "probe fit":
         return _fit(chosen)
+    if not command and chosen.resume:
+        return _resume(chosen)
     from tui_attn.commands.texts import checked, read_text
 
     text = read_text(chosen.text, chosen.text_file)
@@ -91,6 +94,34 @@ def _run(arguments: list[str]) -> int:
         chosen.output,
         chosen.force,
     )
+
+
+def _resume(chosen: argparse.Namespace) -> int:
+    """The screen as it was left, under the options of this start."""
+    from tui_attn import places
+    from tui_attn.commands.screen import screen
+
+    given = (chosen.model, chosen.text, chosen.text_file, chosen.pair)
+    if any(word is not None for word in given):
+        raise InspectError(
+            "--resume brings its own model and text",
+            "leave them out, or leave out --resume",
+            ExitCode.USAGE,
+        )
+    place = places.last()
+    request = replace(
+        place.request,
+        offline=place.request.offline or chosen.offline,
+        trust_remote_code=chosen.trust_remote_code,
+        allow_pickle=chosen.allow_pickle,
+    )
+    settings = _settings(chosen)
+    settings = replace(
+        settings,
+        max_tokens=settings.max_tokens or place.max_tokens,
+        keep=settings.keep or place.keep,
+    )
+    return screen(request, place.text, place.pair, settings, place)
 
 
 def _export_request(command: str, chosen: argparse.Namespace) -> ExportRequest:

@@ -180,6 +180,7 @@ def _text(add: _Add) -> None:
 
 
 def _screen(add: _Add) -> None:
+    add("--resume", action="store_true", help="go on where the last screen was left")
     add("--version", action=_Version, nargs=0, help="print the version and leave")
 
 

@@ -340,3 +340,16 @@ def test_the_printed_command_makes_the_same_table_again(
     code, out, _ = run(capsysbinary, *arguments)
     assert code == 0
     assert out.encode() == first.getvalue()
+
+
+@pytest.mark.parametrize("more", [("m",), ("m", "text"), ("--text-file", "f"), ("--pair", "p")])
+def test_resume_brings_its_own_model_and_text(capsysbinary, more: tuple[str, ...]) -> None:
+    code, out, err = run(capsysbinary, "--resume", *more)
+    assert (code, out) == (2, "")
+    assert "leave them out" in err
+
+
+def test_there_may_be_nothing_to_resume(capsysbinary) -> None:
+    code, _, err = run(capsysbinary, "--resume")
+    assert code == 2
+    assert "nothing to resume" in err

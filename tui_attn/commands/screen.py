@@ -11,11 +11,18 @@ from tui_attn.answers import Inspector, ModelRequest
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.model.source import resolve
+from tui_attn.places import Place
 from tui_attn.progress import Job
 
 
-def screen(request: ModelRequest, text: str | None, pair: str | None, settings: Settings) -> int:
-    """Open the screen.
+def screen(
+    request: ModelRequest,
+    text: str | None,
+    pair: str | None,
+    settings: Settings,
+    place: Place | None = None,
+) -> int:
+    """Open the screen, at `place` where there is one.
 
     Raises:
         InspectError: There is no terminal (exit code 2).
@@ -34,7 +41,7 @@ def screen(request: ModelRequest, text: str | None, pair: str | None, settings: 
 
         return open_real_session(request, job, tolerance=settings.tolerance)
 
-    return run_app(request, text, settings, open_session, pair=pair, log=log)
+    return run_app(request, text, settings, open_session, pair=pair, log=log, place=place)
 
 
 def _need_terminal() -> None:

@@ -15,6 +15,7 @@ from tui_attn import demo
 from tui_attn.answers import Inspector, ModelRequest
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode
+from tui_attn.places import Place
 from tui_attn.progress import Job
 from tui_attn.render.grid import Look
 from tui_attn.tui.keys import ACTIONS
@@ -33,6 +34,7 @@ class InspectApp(App[int]):
         open_session: Opens a model; slow, called on a worker's thread.
         pair: A second text.
         log: Where the log is written.
+        place: Where to go as soon as the text is there.
     """
 
     TITLE = "attn-inspect"
@@ -48,13 +50,21 @@ class InspectApp(App[int]):
         *,
         pair: str | None = None,
         log: Path | None = None,
+        place: Place | None = None,
     ) -> None:
         super().__init__(ansi_color=settings.colour in ("none", "16"))
         self.animation_level = "none"
         look = Look(colour=settings.colour not in ("none", "16"), ascii=settings.ascii)
         self.theme = "textual-dark" if look.colour else "ansi-dark"
         self.main_screen = MainScreen(
-            request, demo.TEXT if text is None else text, pair, settings, look, open_session, log
+            request,
+            demo.TEXT if text is None else text,
+            pair,
+            settings,
+            look,
+            open_session,
+            log,
+            place,
         )
 
     def get_default_screen(self) -> MainScreen:
@@ -82,13 +92,14 @@ def run_app(
     *,
     pair: str | None = None,
     log: Path | None = None,
+    place: Place | None = None,
 ) -> int:
     """Open the screen and stay until the person quits.
 
     Returns:
         The exit code.
     """
-    app = InspectApp(request, text, settings, open_session, pair=pair, log=log)
+    app = InspectApp(request, text, settings, open_session, pair=pair, log=log, place=place)
     app.run(mouse=settings.mouse)
     code = app.return_code or ExitCode.DONE
     stopped = [lane.stop(seconds=1.0) for lane in app.main_screen.lanes]

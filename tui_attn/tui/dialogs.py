@@ -18,6 +18,7 @@ from tui_attn.export import (
     format_of,
 )
 from tui_attn.maps import MAPS, get
+from tui_attn.places import recent_models
 from tui_attn.render.cells import visible
 from tui_attn.selection import Selection, Span, parse
 from tui_attn.tui import state
@@ -146,7 +147,8 @@ def open_model(screen: MainScreen) -> None:
         screen.ask_open(screen.wanted)
 
     hint = "a hub name, a folder or a GGUF file; empty: the demo"
-    screen.app.push_screen(Form("Open a model", [Field("model", old.name or "", hint)], submit))
+    field = Field("model", old.name or "", hint, recent_models())
+    screen.app.push_screen(Form("Open a model", [field], submit))
 
 
 def export(screen: MainScreen) -> None:

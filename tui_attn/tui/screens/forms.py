@@ -13,9 +13,11 @@ from textual.containers import Horizontal, Vertical
 from textual.events import Key
 from textual.message import Message
 from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static, TextArea
 
 from tui_attn.errors import InspectError
+from tui_attn.render.cells import visible
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Field:
     name: str
     value: str
     hint: str = ""
+    known: tuple[str, ...] = ()
+    """Values that are offered as soon as one is begun; the right arrow takes them."""
 
 
 class Form(ModalScreen[None]):
@@ -65,7 +69,11 @@ class Form(ModalScreen[None]):
                         placeholder=field.hint,
                         compact=True,
                         select_on_focus=False,
+                        suggester=SuggestFromList(field.known, case_sensitive=False),
                     )
+                if field.known:
+                    latest = f"latest: {'  '.join(field.known[:4])}"
+                    yield Static(Text(visible(latest)), classes="dialog-note")
             yield Static(Text(""), id="form-error")
             yield Static(Text(self._note), classes="dialog-note")
 

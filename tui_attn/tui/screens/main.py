@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -15,16 +16,18 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
 
+from tui_attn import places
 from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
 from tui_attn.answers.memory import TooLarge
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import MAPS, get
+from tui_attn.places import Place
 from tui_attn.progress import Job
 from tui_attn.render.cells import visible
 from tui_attn.render.grid import Look
 from tui_attn.render.palette import COLOUR_MAPS
-from tui_attn.tui import texts
+from tui_attn.tui import returning, texts
 from tui_attn.tui.jobs import Done, Lane, Progressed
 from tui_attn.tui.keys import bindings
 from tui_attn.tui.parts.attribution import AttributionPart
@@ -50,6 +53,8 @@ from tui_attn.tui.widgets.sentence import Sentence
 
 _MAPS = [name for name, spec in MAPS.items() if spec.scale != "table"]
 _CLIPBOARD_LIMIT = 70_000
+_REMEMBERING = 2.0
+"""Seconds between two looks at where the person is."""
 
 
 class MainScreen(Screen[None]):
@@ -67,8 +72,10 @@ class MainScreen(Screen[None]):
         look: Look,
         open_session: Callable[[ModelRequest, Job], Inspector],
         log: Path | None,
+        place: Place | None = None,
     ) -> None:
         super().__init__()
+        self._place = place
         self.wanted = OpenRequest(request, text, pair, settings.max_tokens, settings.keep)
         self._open_session = open_session
         self._log_path = log
@@ -105,6 +112,7 @@ class MainScreen(Screen[None]):
         self.query_one(Loading).begin()
         self._show_view()
         self.show_lines()
+        self.set_interval(_REMEMBERING, self._remember)
         # Importing torch on a thread holds the interpreter's lock: not before the first frame.
         self.call_after_refresh(self.ask_open, self.wanted)
 
@@ -215,6 +223,15 @@ class MainScreen(Screen[None]):
         self.show_lines()
         if self.focused is None:
             self.stage.main(state).focus()
+        if self._place is not None and self.run_number == 1:
+            returning.go_back(self, self._place)
+
+    def _remember(self) -> None:
+        """Keep where the person is, off this thread: the connection may go at any time."""
+        place = returning.place_of(self)
+        if place is not None and place != self._place:
+            self._place = place
+            self.run_worker(partial(places.save, place), thread=True, exclusive=True)
 
     # --- answers ---------------------------------------------------------------------------------
 
