@@ -18,7 +18,7 @@ from tui_attn.answers import ModelRequest
 from tui_attn.answers.attribution import PROBES, AttributionChoices
 from tui_attn.answers.identity import DEFAULTS, METHODS, choose
 from tui_attn.answers.memory import Keep
-from tui_attn.config import Colour, Settings
+from tui_attn.config import COLOUR_MAPS, Colour, Settings
 from tui_attn.errors import Cancelled, ExitCode, InspectError
 
 if TYPE_CHECKING:
@@ -229,6 +229,7 @@ def _settings(chosen: argparse.Namespace) -> Settings:
         keep=_keep(chosen),
         tolerance=chosen.tolerance,
         colour=_colour(chosen.colour),
+        colour_map=chosen.color_map or COLOUR_MAPS[0],
         ascii=chosen.ascii,
         mouse=not chosen.no_mouse,
         debug=chosen.debug,

@@ -10,6 +10,8 @@ from tui_attn.answers import Variant
 from tui_attn.answers.memory import Keep
 
 Colour = Literal["auto", "truecolor", "256", "16", "none"]
+COLOUR_MAPS = ("magma", "cividis", "viridis", "greys")
+"""Names of `render.palette.COLOUR_MAPS`, which the command line does not import."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Settings:
     keep: Keep | None = None
     tolerance: float | None = None
     colour: Colour = "auto"
+    colour_map: str = COLOUR_MAPS[0]
     ascii: bool = False
     mouse: bool = True
     debug: bool = False

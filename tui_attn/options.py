@@ -6,10 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable
 
+from tui_attn import defaults
 from tui_attn.answers import DEVICE_MAPS, VARIANTS
 from tui_attn.answers.attribution import NORMS, PROBES
 from tui_attn.answers.identity import CANDIDATES, MATCHES, METHODS, METRICS, TARGETS
 from tui_attn.answers.memory import KEEPS
+from tui_attn.config import COLOUR_MAPS
 from tui_attn.errors import ExitCode, InspectError
 
 COMMANDS = ("export", "heads", "probe fit", "probe list", "maps", "models", "doctor")
@@ -31,6 +33,8 @@ commands (attn-inspect COMMAND --help says more):
   models      models found on this machine
   doctor      versions, devices, colours: what a bug report needs
 
+Defaults: ATTN_INSPECT_COLOR=256, or color = "256" in attn-inspect/config.toml below the
+XDG config folder; so for every option that is not about one model, text or export.
 Without a command the screen opens. A model with the name of a command: write ./export.
 Exit codes: 0 done, 1 unexpected error, 2 wrong usage, 3 no model, 4 model not supported,
 5 input empty, too long or out of memory, 6 output cannot be written, 130 interrupted."""
@@ -45,7 +49,9 @@ def read(arguments: list[str]) -> tuple[str, argparse.Namespace]:
         InspectError: Wrong usage (exit code 2).
     """
     command = _command(arguments)
-    options = _parse(_parser(command), arguments[len(command.split()) :])
+    parser = _parser(command)
+    parser.set_defaults(**_defaults())
+    options = _parse(parser, arguments[len(command.split()) :])
     first_words = {name.split()[0] for name in COMMANDS}
     if not command and options.model in first_words:
         raise InspectError(
@@ -54,6 +60,24 @@ def read(arguments: list[str]) -> tuple[str, argparse.Namespace]:
             ExitCode.USAGE,
         )
     return command, options
+
+
+def _defaults() -> dict[str, object]:
+    """What the person's file and the environment say, by the names of `argparse.Namespace`.
+
+    Raises:
+        InspectError: Something there is wrong; the sentence says where (exit code 2).
+    """
+    found: dict[str, object] = {}
+    for source, name, value in defaults.given():
+        word = f"--{name}" if value is True else f"--{name}={value}"
+        try:
+            options = _parser("").parse_args([word])
+        except InspectError as error:
+            raise InspectError(f"{source}: {error.title}", "mend it there", error.code) from error
+        where = "colour" if name == "color" else name.replace("-", "_")
+        found[where] = getattr(options, where)
+    return found
 
 
 def _command(arguments: list[str]) -> str:
@@ -180,6 +204,7 @@ def _text(add: _Add) -> None:
 
 
 def _screen(add: _Add) -> None:
+    add("--color-map", choices=COLOUR_MAPS, help="the first one of the key c")
     add("--resume", action="store_true", help="go on where the last screen was left")
     add("--version", action=_Version, nargs=0, help="print the version and leave")
 

@@ -18,6 +18,7 @@ from tui_attn.errors import ExitCode
 from tui_attn.places import Place
 from tui_attn.progress import Job
 from tui_attn.render.grid import Look
+from tui_attn.render.palette import COLOUR_MAPS
 from tui_attn.tui.keys import ACTIONS
 from tui_attn.tui.screens.main import MainScreen
 
@@ -54,7 +55,11 @@ class InspectApp(App[int]):
     ) -> None:
         super().__init__(ansi_color=settings.colour in ("none", "16"))
         self.animation_level = "none"
-        look = Look(colour=settings.colour not in ("none", "16"), ascii=settings.ascii)
+        look = Look(
+            colour=settings.colour not in ("none", "16"),
+            ascii=settings.ascii,
+            colours=next(one for one in COLOUR_MAPS if one.name == settings.colour_map),
+        )
         self.theme = "textual-dark" if look.colour else "ansi-dark"
         self.main_screen = MainScreen(
             request,

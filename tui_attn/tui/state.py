@@ -53,7 +53,6 @@ class ViewState:
     unit: Unit = "token"
     labels: LabelMode = "readable"
     without_special: bool = False
-    colours: int = 0
     statistic: int = 0
     sorted: bool = False
     needle: str = ""

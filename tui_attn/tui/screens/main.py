@@ -677,8 +677,8 @@ class MainScreen(Screen[None]):
 
     def action_colours(self) -> None:
         """Next colour map."""
-        self.state.colours = (self.state.colours + 1) % len(COLOUR_MAPS)
-        self.look = replace(self.look, colours=COLOUR_MAPS[self.state.colours])
+        place = COLOUR_MAPS.index(self.look.colours) + 1
+        self.look = replace(self.look, colours=COLOUR_MAPS[place % len(COLOUR_MAPS)])
         self.notify(f"colours: {self.look.colours.name}", markup=False)
         self.stage.recolour(self.look, self.heads.summaries)
         self.show_panes()
