@@ -265,6 +265,7 @@ def _set_environment(chosen: argparse.Namespace) -> None:
     systems = {"truecolor": "truecolor", "256": "256", "16": "standard", "none": "standard"}
     os.environ["TEXTUAL_COLOR_SYSTEM"] = systems[_colour(chosen.colour)]
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
+    os.environ["TEXTUAL_FPS"] = "240"  # half the wait between a key and its frame
 
 
 def _is_true(name: str) -> bool:

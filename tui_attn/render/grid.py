@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from tui_attn.answers import FloatArray
-from tui_attn.render.palette import COLOUR_MAPS, ColourMap, shade
+from tui_attn.render.palette import COLOUR_MAPS, ColourMap, indexed, shade
 from tui_attn.render.scale import NO_LEVEL, Scale
 
 Zoom = Literal["numbers", "blocks", "half", "fit"]
@@ -23,7 +23,7 @@ ZOOMS: tuple[Zoom, ...] = ("fit", "half", "blocks", "numbers")
 CELL_WIDTH: dict[Zoom, int] = {"numbers": 4, "blocks": 2, "half": 1, "fit": 1}
 
 PLAIN = Style()
-_CURSOR = Style(color="#000000", bgcolor="#5fd7ff", bold=True)
+_CURSOR = Style(color=indexed(16), bgcolor=indexed(81), bold=True)
 _CURSOR_MONO = Style(reverse=True, bold=True)
 _NEGATIVE_SHADES = " ,vnN"
 

@@ -72,6 +72,7 @@ class HeadsPart:
         """Another head, map or variant: ask for everything that shows it."""
         self.cell = None
         self.ask_map()
+        self.ask_cell()  # at once, so that map and details come in one frame
         self._ask_heads()
 
     def ask_map(self) -> None:
@@ -170,7 +171,8 @@ class HeadsPart:
             self._mapping.ask(replace(request, thorough=True))
         screen.stage.show_map(answer, screen.state, screen.attribution.how())
         screen.show_sentence()
-        self.ask_cell()
+        if self.cell is None and not self._detailing.busy:
+            self.ask_cell()
 
     def _show_cell(self, request: DetailRequest, cell: Cell) -> None:
         if request == self._detail_request():

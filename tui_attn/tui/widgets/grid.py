@@ -8,20 +8,20 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui_attn.answers import FloatArray, Overview, Window
 from tui_attn.render import cells, grid
 from tui_attn.render.grid import CELL_WIDTH, Look, Zoom
 from tui_attn.render.scale import Scale
+from tui_attn.tui.widgets.canvas import Canvas
 
 _WHOLE = 256
 """Maps up to this length are held whole, so that scrolling asks for nothing."""
 _HEADER_LINES: dict[Zoom, int] = {"numbers": 2, "blocks": 5, "half": 5, "fit": 0}
 
 
-class AttentionGrid(ScrollView, inherit_bindings=False):
+class AttentionGrid(Canvas, inherit_bindings=False):
     """A query x key map with sticky headers and a cursor.
 
     It asks for cells with `NeedWindow` and draws what `show` brings.
@@ -270,7 +270,7 @@ class AttentionGrid(ScrollView, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
-        base = self.rich_style
+        base = self.base
         if not self.length:
             return Strip.blank(self.size.width, base)
         if self.zoom == "fit":

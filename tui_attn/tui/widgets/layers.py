@@ -11,7 +11,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui_attn.answers import FloatArray
@@ -19,6 +18,7 @@ from tui_attn.render import cells, grid
 from tui_attn.render.grid import PLAIN, Look
 from tui_attn.render.palette import shade
 from tui_attn.render.scale import NO_LEVEL, Scale
+from tui_attn.tui.widgets.canvas import Canvas
 
 LayerZoom = Literal["names", "numbers", "blocks"]
 LAYER_ZOOMS: tuple[LayerZoom, ...] = ("blocks", "numbers", "names")
@@ -36,7 +36,7 @@ class Rows:
     scale: Scale
 
 
-class LayerGrid(ScrollView, inherit_bindings=False):
+class LayerGrid(Canvas, inherit_bindings=False):
     """Rows by layers, with sticky headers, a cursor and lines of numbers under the columns.
 
     It asks for rows with `NeedRows` and draws what `show` brings.
@@ -200,7 +200,7 @@ class LayerGrid(ScrollView, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
-        base = self.rich_style
+        base = self.base
         if self.message:
             return self._message_line(y, base)
         if not self._labels:

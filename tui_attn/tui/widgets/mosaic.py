@@ -8,18 +8,18 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui_attn.answers import HeadSummary
 from tui_attn.render import grid
 from tui_attn.render.grid import Look
+from tui_attn.tui.widgets.canvas import Canvas
 
 _WIDE, _HIGH, _LABEL = 7, 4, 4
 """Cells and lines of a tile with its gap, and of the layer labels."""
 
 
-class Mosaic(ScrollView, inherit_bindings=False):
+class Mosaic(Canvas, inherit_bindings=False):
     """A wall of heads: columns are heads, rows are layers."""
 
     can_focus = True
@@ -88,7 +88,7 @@ class Mosaic(ScrollView, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """One line: the head numbers, or a line of the tiles of a layer."""
-        base, width = self.rich_style, self.size.width
+        base, width = self.base, self.size.width
         label = base + self.get_component_rich_style("mosaic--label", partial=True)
         here = base + self.get_component_rich_style("mosaic--here", partial=True)
         first = self.scroll_offset.x // _WIDE

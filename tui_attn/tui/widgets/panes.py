@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
+
+from tui_attn.tui.widgets.canvas import Canvas
 
 Entry = list[list[Segment]]
 """The lines of one entry."""
 
 
-class Pane(ScrollView, inherit_bindings=False):
+class Pane(Canvas, inherit_bindings=False):
     """A list of entries of equal height under a title, one of them chosen."""
 
     can_focus = True
@@ -37,19 +38,20 @@ class Pane(ScrollView, inherit_bindings=False):
         super().__init__(id=id)
         self.title = ""
         self.chosen = 0
-        self._entries: Sequence[Entry] = []
+        self._entries: list[Entry] = []
 
     @property
     def entry_height(self) -> int:
         """Lines of one entry."""
         return len(self._entries[0]) if self._entries else 1
 
-    def show(self, title: str, entries: Sequence[Entry], chosen: int) -> None:
-        """Replace everything that is shown."""
-        self.title, self._entries, self.chosen = title, entries, chosen
-        self.virtual_size = Size(self.size.width, 1 + len(entries) * self.entry_height)
-        self._follow()
-        self.refresh()
+    def show(self, title: str, entries: list[Entry], chosen: int) -> None:
+        """Replace everything that is shown; what is the same is not painted again."""
+        if (title, entries) != (self.title, self._entries):
+            self.title, self._entries = title, entries
+            self.virtual_size = Size(self.size.width, 1 + len(entries) * self.entry_height)
+            self.refresh()
+        self._mark(chosen)
 
     def move(self, steps: int) -> None:
         """Choose another entry, at most as far as there are any."""
@@ -60,11 +62,14 @@ class Pane(ScrollView, inherit_bindings=False):
         index = min(max(index, 0), len(self._entries) - 1)
         if index == self.chosen or index < 0:
             return
-        for entry in (self.chosen, index):
+        self._mark(index)
+        self.post_message(self.Chosen(self, index))
+
+    def _mark(self, index: int) -> None:
+        for entry in {self.chosen, index}:
             self._refresh_entry(entry)
         self.chosen = index
         self._follow()
-        self.post_message(self.Chosen(self, index))
 
     @property
     def page_size(self) -> int:
@@ -86,7 +91,7 @@ class Pane(ScrollView, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """One line: the title, or a part of an entry."""
-        base, width = self.rich_style, self.size.width
+        base, width = self.base, self.size.width
         if y == 0:
             style = base + self.get_component_rich_style("pane--title", partial=True)
             return Strip([Segment(f" {self.title}", style)]).adjust_cell_length(width, style)

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui_attn.render import cells
 from tui_attn.render.grid import PLAIN, Look
 from tui_attn.render.palette import shade
 from tui_attn.render.scale import NO_LEVEL, Scale
+from tui_attn.tui.widgets.canvas import Canvas
 
 
-class Sentence(ScrollView, inherit_bindings=False):
+class Sentence(Canvas, inherit_bindings=False):
     """Tokens in reading order; the cursor's token is the one that looks (or is looked at)."""
 
     can_focus = True
@@ -102,7 +102,7 @@ class Sentence(ScrollView, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """One line of tokens."""
-        base, number = self.rich_style, self.scroll_offset.y + y
+        base, number = self.base, self.scroll_offset.y + y
         if number >= len(self._lines):
             return Strip.blank(self.size.width, base)
         import numpy as np  # with the first token, not before the first frame
