@@ -84,7 +84,14 @@ def _run(arguments: list[str]) -> int:
     from tui_attn.commands import headless
 
     work = headless.Headless(
-        request, text, pair, chosen.max_tokens, chosen.tolerance, _keep(chosen)
+        request,
+        text,
+        pair,
+        chosen.max_tokens,
+        chosen.tolerance,
+        _keep(chosen),
+        None if chosen.decoder_text is None else checked(chosen.decoder_text),
+        chosen.stack,
     )
     to_screen = command == "heads" and chosen.output is None and chosen.format is None
     return headless.export(

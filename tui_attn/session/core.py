@@ -403,7 +403,6 @@ class Session:
         return {
             "model": model.name,
             "family": model.family,
-            "stack": model.stack,
             "revision": model.revision,
             "quantised": model.quantised,
             "device": model.device,
@@ -418,7 +417,7 @@ class Session:
             ).hexdigest(),
             "tokens": len(run.tokens),
             "truncated_from": run.truncated_from,
-            **self._of_decoder(),
+            **self._of_stack(),
             "nan_count": run.nan_count,
             "checks": {check.name: check.error for check in run.checks},
             "counting": "layers, heads and positions count from 0",
@@ -428,11 +427,12 @@ class Session:
             },
         }
 
-    def _of_decoder(self) -> dict[str, object]:
-        """What is needed to make an encoder-decoder's numbers again."""
-        if self.run.decoder_text is None:
+    def _of_stack(self) -> dict[str, object]:
+        """What else is needed to make an encoder-decoder's numbers again."""
+        if self.model.stack is None:
             return {}
         return {
+            "stack": self.model.stack,
             "decoder_text": self.run.decoder_text,
             "decoder_source": self.run.decoder_source,
             "keys": len(self.run.key_tokens),
