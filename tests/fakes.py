@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from tui_attn.answers import (
+    STACKS,
+    Axis,
     Cell,
     Check,
     Extent,
@@ -15,6 +17,7 @@ from tui_attn.answers import (
     ModelInfo,
     Overview,
     Run,
+    Stack,
     Token,
     Unit,
     Variant,
@@ -78,6 +81,8 @@ class FakeIdentity:
         self._session._wait(job)
         if self.error is not None:
             raise self.error
+        if self._session.model.stack == "cross":
+            raise InspectError("no hidden states here", "look at the encoder", ExitCode.USAGE)
         tokens, count = self.tokens(choices.special)[slice(*rows)], len(self._session.run.tokens)
         grid = np.arange(len(self.layers))[None]
         own = np.array(tokens)[:, None]
@@ -136,6 +141,8 @@ class FakeAttribution:
         self._session._wait(job)
         if self.error is not None:
             raise self.error
+        if self._session.model.stack in ("decoder", "cross"):
+            raise InspectError("not of a decoder", "look at the encoder", ExitCode.USAGE)
         if job is not None:
             job.report("estimating attribution", 1, 2)
         self.refined.append(choices)
@@ -201,6 +208,7 @@ class FakeSession:
         length: int | None = None,
     ) -> None:
         self._words, self._length = words, length
+        self._every: dict[Stack, FakeSession] = {}
         self.model = ModelInfo(
             name,
             "fake",
@@ -230,6 +238,7 @@ class FakeSession:
         text: str,
         *,
         pair: str | None = None,
+        decoder_text: str | None = None,
         max_tokens: int | None = None,
         keep: Keep | None = None,
         job: Job | None = None,
@@ -241,27 +250,42 @@ class FakeSession:
                 raise TooLarge(plan)
             if keep not in works:
                 raise TooLarge(plan, keep)
+        if decoder_text is not None and not self._every:
+            raise InspectError("there is no decoder", "leave the text out", ExitCode.USAGE)
         if not text.strip():
             raise InspectError("the text is empty", "give a text", ExitCode.INPUT)
         words = self._words or text.split()
         if self._length is not None:
             words = [words[i % len(words)] for i in range(self._length)]
-        names = ["[CLS]", *words, "[SEP]"][:max_tokens]
-        tokens = []
-        word = -1
-        for position, token in enumerate(names):
-            word += not token.startswith("##")
-            special = position in (0, len(words) + 1)
-            tokens.append(Token(position, 100 + position, "Ġ" + token, token, special, word))
+        read = named(["[CLS]", *words, "[SEP]"][:max_tokens])
         checks = (Check("row sums", True, 2e-16, 1e-6), Check("A V = o", True, 3e-7, 1e-4))
-        self.run = Run(text, tuple(tokens), checks, 0.01, pair, keep=keep or "device")
+        self.run = Run(text, read, checks, 0.01, pair, keep=keep or "device")
+        source = "greedy" if decoder_text is None else "given"
+        written = named(["[BOS]", *(decoder_text or "le chat ##on dort").split()])
+        for stack, session in self._every.items():
+            session.run = replace(
+                self.run,
+                tokens=read if stack == "encoder" else written,
+                looked_at=read if stack == "cross" else None,
+                decoder_text=decoder_text or "le chaton dort",
+                decoder_source=source,
+            )
         return self.run
 
-    def length(self, unit: Unit = "token") -> int:
-        return len(self._edges(unit)) - 1
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        return tuple(self._every)
 
-    def _edges(self, unit: Unit) -> list[int]:
-        tokens = self.run.tokens
+    def on(self, stack: Stack) -> FakeSession:
+        if stack not in self._every:
+            raise InspectError(f"no stack {stack}", "leave out --stack", ExitCode.USAGE)
+        return self._every[stack]
+
+    def length(self, unit: Unit = "token", axis: Axis = "query") -> int:
+        return len(self._edges(unit, axis)) - 1
+
+    def _edges(self, unit: Unit, axis: Axis = "query") -> list[int]:
+        tokens = self.run.tokens if axis == "query" else self.run.key_tokens
         starts = [
             i
             for i, t in enumerate(tokens)
@@ -271,7 +295,7 @@ class FakeSession:
 
     def _rows(self, name: str, layer: int, head: int, rows: tuple[int, int]) -> np.ndarray:
         """(rows, s): peaks that wander with the head; the effective part has negatives."""
-        s = len(self.run.tokens)
+        s = len(self.run.key_tokens)
         q, k = np.arange(*rows)[:, None], np.arange(s)[None]
         logits = -0.3 * np.abs(q - k + head - 2) + np.cos(k * (layer + 1)) + 2.0 * (k == 0)
         visible = k <= q if self.model.causal else np.ones_like(logits, dtype=bool)
@@ -309,7 +333,7 @@ class FakeSession:
             values = self._rows(map_name, layer, head, token_rows)
         visible = ~np.isnan(values)
         filled = np.nan_to_num(values)
-        column_starts = edges[:-1]
+        column_starts = self._edges(unit, "key")[:-1]
         row_starts = [edge - token_rows[0] for edge in edges[rows[0] : rows[1]]]
         sizes = np.diff([*row_starts, len(values)])[:, None]
         filled = np.add.reduceat(np.add.reduceat(filled, column_starts, 1), row_starts, 0) / sizes
@@ -333,12 +357,12 @@ class FakeSession:
         thorough: bool = True,
         job: Job | None = None,
     ) -> Overview:
-        n = self.length(unit)
+        n, m = self.length(unit), self.length(unit, "key")
         values = self.window(
-            map_name, layer, head, (0, n), (0, n), unit=unit, attribution=attribution, job=job
+            map_name, layer, head, (0, n), (0, m), unit=unit, attribution=attribution, job=job
         ).values
-        rows, columns = min(shape[0], n), min(shape[1], n)
-        return Overview(values[np.arange(rows) * n // rows][:, np.arange(columns) * n // columns])
+        rows, columns = min(shape[0], n), min(shape[1], m)
+        return Overview(values[np.arange(rows) * n // rows][:, np.arange(columns) * m // columns])
 
     def cell(
         self,
@@ -355,7 +379,7 @@ class FakeSession:
             float(self.window(name, layer, head, *spans, unit=unit).values[0, 0])
             for name in ("attention", "effective")
         )
-        return Cell(raw, eff, raw - eff, raw == raw, 3, self.length(unit))
+        return Cell(raw, eff, raw - eff, raw == raw, 3, self.length(unit, "key"))
 
     def extent(
         self,
@@ -369,9 +393,9 @@ class FakeSession:
         attribution: AttributionChoices = ESTIMATED,
         job: Job | None = None,
     ) -> Extent:
-        n = self.length(unit)
+        n, m = self.length(unit), self.length(unit, "key")
         values = self.window(
-            map_name, layer, head, (0, n), (0, n), unit=unit, attribution=attribution
+            map_name, layer, head, (0, n), (0, m), unit=unit, attribution=attribution
         ).values
         if without_special:
             values = values[1:-1, 1:-1]
@@ -408,7 +432,12 @@ class FakeSession:
         return found
 
     def provenance(self) -> dict[str, object]:
-        return {"model": self.model.name, "tokens": len(self.run.tokens), "versions": {"fake": "1"}}
+        known = {
+            "model": self.model.name,
+            "tokens": len(self.run.tokens),
+            "versions": {"fake": "1"},
+        }
+        return known if self.model.stack is None else {**known, "stack": self.model.stack}
 
     def _wait(self, job: Job | None) -> None:
         while not self.gate.wait(0.01):
@@ -418,3 +447,27 @@ class FakeSession:
     def renamed(self, name: str) -> FakeSession:
         self.model = replace(self.model, name=name)
         return self
+
+
+def named(names: list[str]) -> tuple[Token, ...]:
+    """Tokens of these names; those in brackets are special."""
+    tokens = []
+    word = -1
+    for position, token in enumerate(names):
+        word += not token.startswith("##")
+        special = token in ("[CLS]", "[SEP]", "[BOS]")
+        tokens.append(Token(position, 100 + position, "Ġ" + token, token, special, word))
+    return tuple(tokens)
+
+
+def encoder_decoder(**settings: object) -> FakeSession:
+    """The encoder of an encoder-decoder, which has more layers and heads than its decoder."""
+    every: dict[Stack, FakeSession] = {}
+    for stack in STACKS:
+        shape = (4, 6) if stack == "encoder" else (3, 5)
+        session = FakeSession(*shape, causal=stack == "decoder", **settings)
+        session.model = replace(session.model, stack=stack)
+        session._every = every
+        every[stack] = session
+    every["encoder"].analyse("the cat sat on the mat")
+    return every["encoder"]

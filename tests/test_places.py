@@ -23,6 +23,8 @@ PLACE = Place(
     keep="recompute",
     map="effective",
     where="L5H3 q=12 k=3",
+    decoder_text="what is written",
+    stack="cross",
 )
 
 

@@ -84,7 +84,14 @@ def _run(arguments: list[str]) -> int:
     from tui_attn.commands import headless
 
     work = headless.Headless(
-        request, text, pair, chosen.max_tokens, chosen.tolerance, _keep(chosen)
+        request,
+        text,
+        pair,
+        chosen.max_tokens,
+        chosen.tolerance,
+        _keep(chosen),
+        _decoder_text(chosen),
+        chosen.stack,
     )
     to_screen = command == "heads" and chosen.output is None and chosen.format is None
     return headless.export(
@@ -101,7 +108,7 @@ def _resume(chosen: argparse.Namespace) -> int:
     from tui_attn import places
     from tui_attn.commands.screen import screen
 
-    given = (chosen.model, chosen.text, chosen.text_file, chosen.pair)
+    given = (chosen.model, chosen.text, chosen.text_file, chosen.pair, chosen.decoder_text)
     if any(word is not None for word in given):
         raise InspectError(
             "--resume brings its own model and text",
@@ -120,6 +127,8 @@ def _resume(chosen: argparse.Namespace) -> int:
         settings,
         max_tokens=settings.max_tokens or place.max_tokens,
         keep=settings.keep or place.keep,
+        decoder_text=place.decoder_text,
+        stack=settings.stack or place.stack,
     )
     return screen(request, place.text, place.pair, settings, place)
 
@@ -227,6 +236,8 @@ def _settings(chosen: argparse.Namespace) -> Settings:
         variant=chosen.variant,
         max_tokens=chosen.max_tokens,
         keep=_keep(chosen),
+        decoder_text=_decoder_text(chosen),
+        stack=chosen.stack,
         tolerance=chosen.tolerance,
         colour=_colour(chosen.colour),
         colour_map=chosen.color_map or COLOUR_MAPS[0],
@@ -234,6 +245,12 @@ def _settings(chosen: argparse.Namespace) -> Settings:
         mouse=not chosen.no_mouse,
         debug=chosen.debug,
     )
+
+
+def _decoder_text(chosen: argparse.Namespace) -> str | None:
+    from tui_attn.commands.texts import checked
+
+    return None if chosen.decoder_text is None else checked(chosen.decoder_text)
 
 
 def _keep(chosen: argparse.Namespace) -> Keep | None:

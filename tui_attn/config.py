@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tui_attn.answers import Variant
+from tui_attn.answers import Stack, Variant
 from tui_attn.answers.memory import Keep
 
 Colour = Literal["auto", "truecolor", "256", "16", "none"]
@@ -21,6 +21,8 @@ class Settings:
     variant: Variant = "output"
     max_tokens: int | None = None
     keep: Keep | None = None
+    decoder_text: str | None = None
+    stack: Stack | None = None
     tolerance: float | None = None
     colour: Colour = "auto"
     colour_map: str = COLOUR_MAPS[0]

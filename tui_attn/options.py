@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from tui_attn import defaults
-from tui_attn.answers import DEVICE_MAPS, VARIANTS
+from tui_attn.answers import DEVICE_MAPS, STACKS, VARIANTS
 from tui_attn.answers.attribution import NORMS, PROBES
 from tui_attn.answers.identity import CANDIDATES, MATCHES, METHODS, METRICS, TARGETS
 from tui_attn.answers.memory import KEEPS
@@ -178,6 +178,8 @@ def _text(add: _Add) -> None:
     )
     add("--text-file", metavar="F", help="read the text from a file (- for standard input)")
     add("--pair", metavar="TEXT", help="a second text, for models that read two")
+    add("--decoder-text", metavar="TEXT", help="what the decoder reads (what the model writes)")
+    add("--stack", choices=STACKS, help="of an encoder-decoder (encoder)")
     add("--max-tokens", type=_positive, metavar="N", help="cut the text to N tokens")
     add(
         "--keep",

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from tui_attn.answers import ModelRequest
+from tui_attn.answers import STACKS, ModelRequest, Stack
 from tui_attn.answers.memory import KEEPS, Keep
 from tui_attn.config import state_folder
 from tui_attn.errors import ExitCode, InspectError
@@ -25,6 +25,8 @@ class Place:
         pair: A second text.
         max_tokens: Where the text was cut.
         keep: Where the layers stay, as the command line or the person chose.
+        decoder_text: What an encoder-decoder's decoder was given to read.
+        stack: Which of its stacks was looked at.
         map: A name of `maps.MAPS`.
         where: What was under the cursor, as a selection: `L5H3 q=12 k=3`.
         models: Names of the models that were opened, the latest first.
@@ -37,6 +39,8 @@ class Place:
     keep: Keep | None = None
     map: str = "attention"
     where: str = ""
+    decoder_text: str | None = None
+    stack: Stack | None = None
     models: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -91,6 +95,8 @@ def _read() -> Place | None:
         usable &= place.pair is None or isinstance(place.pair, str)
         usable &= place.max_tokens is None or isinstance(place.max_tokens, int)
         usable &= place.keep is None or place.keep in KEEPS
+        usable &= place.decoder_text is None or isinstance(place.decoder_text, str)
+        usable &= place.stack is None or place.stack in STACKS
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
     return replace(place, models=tuple(place.models)) if usable else None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import FakeSession
+from tests.fakes import FakeSession, encoder_decoder
 from tui_attn import cli, session
 from tui_attn.answers.attribution import AttributionChoices
 from tui_attn.answers.identity import choose
@@ -353,3 +353,44 @@ def test_there_may_be_nothing_to_resume(capsysbinary) -> None:
     code, _, err = run(capsysbinary, "--resume")
     assert code == 2
     assert "nothing to resume" in err
+
+
+@pytest.fixture
+def stacked(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
+    made = encoder_decoder()
+    monkeypatch.setattr(session, "open_session", lambda request, job, tolerance=None: made)
+    return made
+
+
+def test_a_stack_is_chosen_and_a_decoder_text_given(capsysbinary, stacked: FakeSession) -> None:
+    words = ("export", "m", "a b", "--map", "attention", "--select", "L0H0")
+    code, out, err = run(capsysbinary, *words, "--stack", "cross", "--decoder-text", "un deux")
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) == 1 + 3 * 4
+    assert '"deux","b"' in out
+    assert run(capsysbinary, *words)[1] == run(capsysbinary, *words, "--stack", "encoder")[1]
+    code, out, err = run(capsysbinary, *words, "--stack", "decoder")
+    assert code == 0
+    assert err.count("\n") == 1
+    assert "what the model itself writes" in err
+
+
+@pytest.mark.parametrize("command", ["export", "heads"])
+@pytest.mark.parametrize(
+    "words", [("--stack", "cross"), ("--decoder-text", "a b"), ("--stack", "middle")]
+)
+def test_stacks_of_a_model_that_has_none_are_wrong_usage(
+    capsysbinary, command: str, words: tuple[str, str]
+) -> None:
+    shown = ("--map", "attention") if command == "export" else ()
+    code, out, err = run(capsysbinary, command, "m", "a b", *shown, *words)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+
+
+def test_maps_that_a_stack_has_not_are_refused_in_a_sentence(capsysbinary, stacked) -> None:
+    for name in ("identity", "attribution"):
+        words = ("--map", name, "--stack", "cross", "--decoder-text", "un deux")
+        code, out, err = run(capsysbinary, "export", *words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "encoder" in err

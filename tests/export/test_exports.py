@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import HOSTILE, FakeSession
+from tests.fakes import HOSTILE, FakeSession, encoder_decoder
 from tui_attn import options
 from tui_attn.errors import Cancelled, ExitCode, InspectError
 from tui_attn.export import (
@@ -423,3 +423,51 @@ def test_sampled_statistics_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     request = ExportRequest("heads", format="json")
     assert metadata(short, request)["sampled_rows"] is None
     assert metadata(long, request)["sampled_rows"] == 256
+
+
+def test_cross_attention_has_the_tokens_of_both_sides() -> None:
+    cross = encoder_decoder().on("cross")
+    found = rows(cross, ExportRequest("effective", parse("L2H4")))
+    assert len(found) == 5 * 8
+    for row in found:
+        query, key = int(row["query"]), int(row["key"])
+        assert row["query_token"] == cross.run.tokens[query].text
+        assert row["key_token"] == cross.on("encoder").run.tokens[key].text
+        window = cross.window("effective", 2, 4, (query, query + 1), (key, key + 1))
+        assert float(row["value"]) == window.values[0, 0]
+    last = rows(cross, ExportRequest("effective", parse("L2H4 q=-1 k=-1")))
+    assert [(row["query_token"], row["key_token"]) for row in last] == [("dort", "[SEP]")]
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize("form", ["json", "html", "svg"])
+def test_every_export_names_its_stack(stack: str, form: str) -> None:
+    session = encoder_decoder().on(stack)
+    for request in (
+        ExportRequest("attention", parse("L0H0"), form),
+        ExportRequest("heads", format=form),
+    ):
+        written = exported(session, request).decode()
+        assert f"--stack {stack}" in written
+        assert form == "json" or f"{stack.capitalize()} · " in written
+    assert (
+        f'"stack": "{stack}"' in exported(session, ExportRequest("heads", format="json")).decode()
+    )
+
+
+def test_a_rectangle_is_drawn_to_its_edges() -> None:
+    cross = encoder_decoder().on("cross")
+    drawn = exported(cross, ExportRequest("heads", parse("L0H0"), "svg")).decode()
+    pieces = re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v([\d.]+)h", drawn)
+    assert max(float(x) + float(wide) for x, _, wide, _ in pieces) == pytest.approx(40 + 72)
+    assert max(float(y) + float(high) for _, y, _, high in pieces) == pytest.approx(
+        44 + 72, abs=0.01
+    )
+
+
+def test_the_command_names_a_decoder_text_that_was_given_and_no_other() -> None:
+    session = encoder_decoder().on("cross")
+    request = ExportRequest("attention")
+    assert "--decoder-text" not in command_line(session, request)
+    session.analyse("the cat", decoder_text="-le chat")
+    assert "'--decoder-text=-le chat' --stack cross" in command_line(session, request)

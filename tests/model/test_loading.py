@@ -126,11 +126,11 @@ def test_remote_code_is_never_run_unasked(folders: dict[str, Path], tmp_path: Pa
     assert not (tmp_path / "ran").exists()
 
 
-def test_encoder_decoders_are_refused(tmp_path: Path) -> None:
+def test_encoder_decoders_that_are_not_supported_are_refused(tmp_path: Path) -> None:
     import transformers
 
     config = transformers.AutoConfig.for_model(
-        "t5", d_model=16, num_layers=1, num_heads=2, d_kv=8, d_ff=16, vocab_size=32
+        "longt5", d_model=16, num_layers=1, num_heads=2, d_kv=8, d_ff=16, vocab_size=32
     )
     transformers.AutoModel.from_config(config).save_pretrained(tmp_path)
     assert refused(tmp_path).code == ExitCode.UNSUPPORTED

@@ -178,7 +178,7 @@ def test_running_out_of_memory_offers_the_ways_that_are_left(
     session: Session, shortage: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session.analyse("A short text.")
-    run, model = capture.capture, session._loaded.model
+    run, model = capture.capture_stacks, session._loaded.model
 
     def fails(*args: object, keep: str, **kwargs: object) -> Trace:
         if keep == "device":
@@ -186,7 +186,7 @@ def test_running_out_of_memory_offers_the_ways_that_are_left(
             raise shortage
         return run(*args, keep=keep, **kwargs)
 
-    monkeypatch.setattr(capture, "capture", fails)
+    monkeypatch.setattr(capture, "capture_stacks", fails)
     with pytest.raises(TooLarge) as caught:
         session.analyse(TEXT)
     assert caught.value.tried == "device"
@@ -201,7 +201,7 @@ def test_an_error_about_something_else_is_not_a_shortage(
     def fails(*_: object, **__: object) -> Trace:
         raise RuntimeError("shapes do not match")
 
-    monkeypatch.setattr(capture, "capture", fails)
+    monkeypatch.setattr(capture, "capture_stacks", fails)
     with pytest.raises(RuntimeError, match="shapes"):
         session.analyse(TEXT)
 

@@ -236,15 +236,63 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 """Families whose attention is compared with their own eager attention."""
 
+_T5 = {
+    "vocab_size": VOCABULARY,
+    "d_model": 48,
+    "d_kv": 12,
+    "d_ff": 64,
+    "num_layers": 3,
+    "num_decoder_layers": 2,
+    "num_heads": 4,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 12,
+    "pad_token_id": 0,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 0,
+}
+_BART = {
+    "vocab_size": VOCABULARY,
+    "d_model": 48,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 6,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "forced_eos_token_id": 2,
+    "decoder_start_token_id": 2,
+}
+
+ENCODER_DECODERS: dict[str, dict[str, Any]] = {
+    "t5": _T5,
+    "mt5": {**_T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    "umt5": _T5,
+    "bart": _BART,
+    "mbart": _BART,
+    "marian": {**_BART, "decoder_start_token_id": 0},
+    "pegasus": {**_BART, "decoder_start_token_id": 0},
+    "m2m_100": _BART,
+    "blenderbot": _BART,
+    "blenderbot-small": _BART,
+}
+"""Families of three stacks; layers and heads differ between encoder and decoder where they can."""
+
 
 def config(family: str, **changes: Any) -> Any:
-    settings = {**FAMILIES, **OTHERS}[family]
+    settings = {**FAMILIES, **OTHERS, **ENCODER_DECODERS}[family]
     return transformers.AutoConfig.for_model(family.split()[0], **{**settings, **changes})
 
 
 def model(family: str, *, dtype: torch.dtype = torch.float32, seed: int = 0, **changes: Any) -> Any:
     torch.manual_seed(seed)
-    made = transformers.AutoModel.from_config(config(family, **changes)).to(dtype).eval()
+    kind = (
+        transformers.AutoModelForSeq2SeqLM if family in ENCODER_DECODERS else transformers.AutoModel
+    )
+    made = kind.from_config(config(family, **changes)).to(dtype).eval()
     with torch.no_grad():
         for name, parameter in made.named_parameters():
             # Zero biases and sinks would hide mistakes.
@@ -278,6 +326,23 @@ def word_tokenizer(words: str) -> PreTrainedTokenizerFast:
     )
 
 
+def translating_tokenizer(words: str) -> PreTrainedTokenizerFast:
+    """One token a word and </s> after the text, as T5 and Marian write it."""
+    names = ["<pad>", "<s>", "</s>", "<unk>", *dict.fromkeys(words.split())]
+    backend = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, "<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 2)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+    )
+
+
 WITH_WORDS = ("bert", "roberta", "distilbert")
 """Families that are saved with a tokenizer of whole words."""
 
@@ -287,6 +352,8 @@ def save(family: str, folder: Path, **changes: Any) -> Path:
     model(family, **changes).save_pretrained(folder)
     if config(family).model_type in WITH_WORDS:
         word_tokenizer("the cat sat on mat and slept").save_pretrained(folder)
+    elif family in ENCODER_DECODERS:
+        translating_tokenizer("the cat sat on mat and slept").save_pretrained(folder)
     else:
         byte_level_tokenizer().save_pretrained(folder)
     return folder

@@ -31,7 +31,7 @@ def _map(length: int) -> tuple[whole.Window, FloatArray, list[tuple[int, int]]]:
 
 def test_a_thorough_picture_holds_the_largest_magnitude_of_every_part() -> None:
     window, values, _ = _map(50)
-    found = whole.picture(window, 50, (7, 9), thorough=True, job=Job())
+    found = whole.picture(window, (50, 50), (7, 9), thorough=True, job=Job())
     assert found.sampled_rows is None
     rows, columns = np.arange(8) * 50 // 7, np.arange(10) * 50 // 9
     for row in range(7):
@@ -48,11 +48,11 @@ def test_blocks_of_a_long_row_of_the_picture_pool_to_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     window, _, asked = _map(60)
-    wanted = whole.picture(window, 60, (3, 10), thorough=True, job=Job()).values
+    wanted = whole.picture(window, (60, 60), (3, 10), thorough=True, job=Job()).values
     asked.clear()
     monkeypatch.setattr(whole, "_BLOCK", 60 * 7)
     np.testing.assert_array_equal(
-        whole.picture(window, 60, (3, 10), thorough=True, job=Job()).values, wanted
+        whole.picture(window, (60, 60), (3, 10), thorough=True, job=Job()).values, wanted
     )
     assert max(stop - start for start, stop in asked) == 7
 
@@ -62,7 +62,7 @@ def test_a_quick_picture_looks_at_few_rows_and_says_how_many(
 ) -> None:
     window, _, asked = _map(200)
     monkeypatch.setattr(whole, "_QUICK", 200 * 40)
-    found = whole.picture(window, 200, (20, 20), thorough=False, job=Job())
+    found = whole.picture(window, (200, 200), (20, 20), thorough=False, job=Job())
     assert found.sampled_rows == 40 == sum(stop - start for start, stop in asked)
     assert not np.isnan(found.values[:, 0]).any()
 
@@ -71,16 +71,16 @@ def test_a_picture_can_be_stopped() -> None:
     window, _, asked = _map(50)
     job = Job(lambda progress: job.cancel() if progress.done == 3 else None)
     with pytest.raises(Cancelled):
-        whole.picture(window, 50, (10, 10), thorough=True, job=job)
+        whole.picture(window, (50, 50), (10, 10), thorough=True, job=job)
     assert len(asked) == 3
 
 
 def test_the_span_leaves_out_rows_and_columns() -> None:
     window, values, _ = _map(30)
     values[5, 5], values[20, 3] = 90.0, -80.0
-    found = whole.span(window, 30, [5, 3], Job())
+    found = whole.span(window, (30, 30), ([5, 3], [5, 3]), Job())
     assert -10 < found.low < 0 < found.high < 10
-    assert whole.span(window, 30, [], Job()).low == -80.0
+    assert whole.span(window, (30, 30), ([], []), Job()).low == -80.0
 
 
 @given(st.integers(1, 20_000), st.sampled_from([sampling.STATISTICS, sampling.SPAN, 5_000]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tui_attn.answers.arrays import BoolArray, FloatArray, IntArray
 from tui_attn.answers.heads import (
     VARIANTS,
+    Axis,
     Cell,
     Extent,
     HeadSummary,
@@ -18,14 +19,27 @@ from tui_attn.answers.heads import (
     Window,
 )
 from tui_attn.answers.inspector import Inspector
-from tui_attn.answers.runs import DEVICE_MAPS, Check, ModelInfo, ModelRequest, Run, Token
+from tui_attn.answers.runs import (
+    DEVICE_MAPS,
+    STACKS,
+    Check,
+    DecoderSource,
+    ModelInfo,
+    ModelRequest,
+    Run,
+    Stack,
+    Token,
+)
 
 __all__ = [
     "DEVICE_MAPS",
+    "STACKS",
     "VARIANTS",
+    "Axis",
     "BoolArray",
     "Cell",
     "Check",
+    "DecoderSource",
     "Extent",
     "FloatArray",
     "HeadSummary",
@@ -35,6 +49,7 @@ __all__ = [
     "ModelRequest",
     "Overview",
     "Run",
+    "Stack",
     "Token",
     "Unit",
     "Variant",

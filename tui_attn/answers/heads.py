@@ -9,6 +9,7 @@ from tui_attn.answers.arrays import BoolArray, FloatArray
 
 Variant = Literal["output", "no-bias", "sum-one"]
 Unit = Literal["token", "word"]
+Axis = Literal["query", "key"]
 
 VARIANTS: tuple[Variant, ...] = ("output", "no-bias", "sum-one")
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tui_attn.answers.attribution import ESTIMATED, AttributionChoices, AttributionInspector
-from tui_attn.answers.heads import Cell, Extent, HeadSummary, Overview, Unit, Variant, Window
+from tui_attn.answers.heads import Axis, Cell, Extent, HeadSummary, Overview, Unit, Variant, Window
 from tui_attn.answers.identity import IdentityInspector
 from tui_attn.answers.memory import Keep
-from tui_attn.answers.runs import ModelInfo, Run
+from tui_attn.answers.runs import ModelInfo, Run, Stack
 from tui_attn.progress import Job
 
 
@@ -19,6 +19,8 @@ class Inspector(Protocol):
     Methods that compute may be slow: call them off the UI thread. They raise `InspectError` with a
     sentence for people, and `Cancelled` when the job was told to stop. Positions count tokens, or
     words where `unit` is "word" (word rows are means over queries, word columns sums over keys).
+
+    An encoder-decoder has one of these for each of its stacks, all over the same text.
     """
 
     @property
@@ -29,6 +31,15 @@ class Inspector(Protocol):
     @property
     def run(self) -> Run:
         """The latest text that was analysed."""
+        ...
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The stacks of an encoder-decoder; none where the model is a single one."""
+        ...
+
+    def on(self, stack: Stack) -> Inspector:
+        """The same model and text, seen at another stack; refused where there is none."""
         ...
 
     @property
@@ -46,11 +57,15 @@ class Inspector(Protocol):
         text: str,
         *,
         pair: str | None = None,
+        decoder_text: str | None = None,
         max_tokens: int | None = None,
         keep: Keep | None = None,
         job: Job | None = None,
     ) -> Run:
-        """Run a text through the model; on failure the earlier run stays.
+        """Run a text through the model, all stacks of it; on failure the earlier run stays.
+
+        `decoder_text` is what an encoder-decoder's decoder reads; without one it reads what the
+        model itself writes to the text.
 
         Raises:
             TooLarge: It does not fit into memory as `keep` says, or, where that is None, in the
@@ -58,8 +73,8 @@ class Inspector(Protocol):
         """
         ...
 
-    def length(self, unit: Unit = "token") -> int:
-        """Number of rows and columns of a query x key map."""
+    def length(self, unit: Unit = "token", axis: Axis = "query") -> int:
+        """Number of rows of a query x key map, or of its columns; cross attention has others."""
         ...
 
     def window(

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tui_attn.answers.memory import Keep
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """The names that accelerate has for ways to spread a model."""
+
+Stack = Literal["encoder", "decoder", "cross"]
+STACKS: tuple[Stack, ...] = ("encoder", "decoder", "cross")
+"""What an encoder-decoder is made of: the text looks at itself, what is written looks at itself,
+what is written looks at the text."""
+
+DecoderSource = Literal["given", "greedy", "copied"]
+"""Where a decoder's text is from: a person, the model's own greedy output, or, where the model
+cannot write, the text itself."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,8 @@ class ModelInfo:
     max_memory: str | None = None
     without_attention: tuple[int, ...] = ()
     """Layers of a hybrid that have no attention."""
+    stack: Stack | None = None
+    """Of an encoder-decoder the stack that the layers and heads are of, None of other models."""
 
     @property
     def attention_layers(self) -> tuple[int, ...]:
@@ -100,11 +112,25 @@ class Run:
 
     text: str
     tokens: tuple[Token, ...]
+    """Those that look: the rows."""
     checks: tuple[Check, ...]
     seconds: float
     pair: str | None = None
     truncated_from: int | None = None
     """Number of tokens before `--max-tokens` cut the text, None if it was not cut."""
+    cut_to: int | None = None
+    """Number of tokens after that."""
     nan_count: int = 0
     keep: Keep = "device"
     """Where the layers stay."""
+    looked_at: tuple[Token, ...] | None = None
+    """The tokens that are looked at, where they are others: the columns of cross attention."""
+    decoder_text: str | None = None
+    """What an encoder-decoder's decoder read, None of other models."""
+    decoder_source: DecoderSource = "given"
+    """Where that is from."""
+
+    @property
+    def key_tokens(self) -> tuple[Token, ...]:
+        """The tokens that are looked at: the columns."""
+        return self.tokens if self.looked_at is None else self.looked_at

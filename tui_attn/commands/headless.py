@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tui_attn import demo
-from tui_attn.answers import Inspector, ModelRequest, Run
+from tui_attn.answers import DecoderSource, Inspector, ModelRequest, Run, Stack
 from tui_attn.answers.memory import Keep, TooLarge
 from tui_attn.commands.reporter import Reporter
 from tui_attn.commands.streams import say, standard_output, tidy_end
@@ -30,6 +30,8 @@ class Headless:
     max_tokens: int | None
     tolerance: float | None
     keep: Keep | None = None
+    decoder_text: str | None = None
+    stack: Stack | None = None
 
 
 def selection(select: str | None, layer: str | None, head: str | None) -> Selection:
@@ -102,9 +104,10 @@ def export(
                     stream.write(_aligned(session, request, job).encode())
                 else:
                     export_stream(session, request, stream, job=job)
-    rows = sampled_rows(session.length(), STATISTICS) if request.map == "heads" else None
+    shape = (session.length(), session.length(axis="key"))
+    rows = sampled_rows(shape[0], STATISTICS, shape[1]) if request.map == "heads" else None
     if rows is not None:
-        say(f"the statistics look at {rows} of {session.length():,} queries, evenly spread.")
+        say(f"the statistics look at {rows} of {shape[0]:,} queries, evenly spread.")
     if request.map == "attribution":
         halved = session.attribution.state(request.attribution).halved
         if halved:
@@ -126,11 +129,17 @@ def _open(headless: Headless, job: Job) -> Inspector:
     job.report("loading torch and transformers")
     from tui_attn.session import open_session
 
-    session = open_session(headless.request, job, tolerance=headless.tolerance)
+    session: Inspector = open_session(headless.request, job, tolerance=headless.tolerance)
+    if headless.stack is not None:
+        session = session.on(headless.stack)
     text = demo.TEXT if headless.text is None else headless.text
     run = _analyse(session, headless, text, job)
     if run.truncated_from is not None:
-        say(f"the text was cut from {run.truncated_from} to {len(run.tokens)} tokens.")
+        say(f"the text was cut from {run.truncated_from} to {run.cut_to} tokens.")
+    if session.model.stack in ("decoder", "cross") and run.decoder_source != "given":
+        say(
+            f"the decoder reads {_DECODER_READS[run.decoder_source]}; --decoder-text gives another."
+        )
     for check in run.checks:
         if not check.ok:
             say(f"check failed: {check.name}, {check.error:.1e} {check.note}".rstrip() + ".")
@@ -139,12 +148,23 @@ def _open(headless: Headless, job: Job) -> Inspector:
     return session
 
 
+_DECODER_READS: dict[DecoderSource, str] = {
+    "greedy": "what the model itself writes, the likeliest token at every step",
+    "copied": "the text itself, since the model cannot write",
+}
+
+
 def _analyse(session: Inspector, headless: Headless, text: str, job: Job) -> Run:
     """Run the text; where it does not fit, in the quickest way that does."""
 
     def run(keep: Keep | None) -> Run:
         return session.analyse(
-            text, pair=headless.pair, max_tokens=headless.max_tokens, keep=keep, job=job
+            text,
+            pair=headless.pair,
+            decoder_text=headless.decoder_text,
+            max_tokens=headless.max_tokens,
+            keep=keep,
+            job=job,
         )
 
     try:

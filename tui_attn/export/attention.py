@@ -7,7 +7,7 @@ from itertools import product
 
 from tui_attn.answers import BoolArray, FloatArray, Inspector
 from tui_attn.export.pictures import Figure, must_be_drawable
-from tui_attn.export.request import ExportRequest, Picked, pick
+from tui_attn.export.request import ExportRequest, Picked, pick, stack_title
 from tui_attn.export.tables import Row, Table
 from tui_attn.maps import get
 from tui_attn.progress import Job
@@ -60,7 +60,7 @@ def _head_rows(
 def _cell_rows(
     session: Inspector, request: ExportRequest, picked: Picked, job: Job
 ) -> Iterator[list[Row]]:
-    labels = [visible(token.text) for token in session.run.tokens]
+    labels, key_labels = _labels(session)
     keys, columns = picked.keys, picked.columns
     blocks = list(_blocks(picked.queries, max(1, _BLOCK_CELLS // (columns[1] - columns[0]))))
     spec = get(request.map)
@@ -81,11 +81,20 @@ def _cell_rows(
                 attribution=request.attribution,
             )
             yield [
-                (*where, query, key, labels[query], labels[key], float(value))
+                (*where, query, key, labels[query], key_labels[key], float(value))
                 for query in wanted
                 for key, value, seen in _cells_of(window.values, window.visible, query, rows, keys)
                 if seen
             ]
+
+
+def _labels(session: Inspector) -> tuple[list[str], list[str]]:
+    """The names of rows and columns."""
+    run = session.run
+    rows, columns = (
+        [visible(token.text) for token in tokens] for tokens in (run.tokens, run.key_tokens)
+    )
+    return rows, columns
 
 
 def _blocks(queries: list[int], rows: int) -> Iterator[list[int]]:
@@ -122,7 +131,7 @@ def figures(session: Inspector, request: ExportRequest, job: Job) -> Iterator[Fi
     """
     picked = pick(session, request.selection, attention=get(request.map).per_head)
     must_be_drawable(len(picked.queries), len(picked.keys))
-    labels = [visible(token.text) for token in session.run.tokens]
+    labels = _labels(session)
     return (
         _figure(session, request, layer, head, picked, labels, job)
         for layer, head in product(
@@ -137,7 +146,7 @@ def _figure(
     layer: int,
     head: int | None,
     picked: Picked,
-    labels: list[str],
+    labels: tuple[list[str], list[str]],
     job: Job,
 ) -> Figure:
     job.check()
@@ -167,13 +176,13 @@ def _figure(
     variant = f" ({request.variant})" if spec.has_variants else ""
     where = f" · {request.attribution}" if head is None else f" H{head}"
     caption = (
-        f"{spec.title}{variant} · L{layer}{where} · scale {scale.legend()} · "
+        f"{stack_title(session)}{spec.title}{variant} · L{layer}{where} · scale {scale.legend()} · "
         f"{visible(model.name)}, {model.device} {model.dtype}, kernel {model.kernel}"
     )
     return Figure(
         caption,
-        [labels[query] for query in picked.queries],
-        [labels[key] for key in picked.keys],
+        [labels[0][query] for query in picked.queries],
+        [labels[1][key] for key in picked.keys],
         window.values[rows, columns],
         window.visible[rows, columns],
         scale,

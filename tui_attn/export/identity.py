@@ -19,7 +19,7 @@ from tui_attn.answers.identity import (
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.export import layers
 from tui_attn.export.pictures import Figure, must_be_drawable
-from tui_attn.export.request import ExportRequest
+from tui_attn.export.request import ExportRequest, stack_title
 from tui_attn.export.tables import Row, Table
 from tui_attn.maps import get
 from tui_attn.progress import Job
@@ -276,6 +276,6 @@ def _transfer_figure(session: Inspector, request: ExportRequest, moved: Transfer
 def _caption(session: Inspector, request: ExportRequest, note: str) -> str:
     model, spec = session.model, get(request.map)
     return (
-        f"{spec.title} · {request.identity} · {note} · "
+        f"{stack_title(session)}{spec.title} · {request.identity} · {note} · "
         f"{visible(model.name)}, {model.device} {model.dtype}, kernel {model.kernel}"
     )

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from tui_attn.answers import HeadSummary, Inspector
 from tui_attn.export import plain_json
-from tui_attn.export.request import ExportRequest, pick
+from tui_attn.export.request import ExportRequest, pick, stack_title
 from tui_attn.progress import Job
 from tui_attn.render.cells import visible
 from tui_attn.render.palette import COLOUR_MAPS
@@ -53,7 +53,8 @@ def _caption(session: Inspector, sample: HeadSummary) -> str:
     model = session.model
     rows = f", {sample.sampled_rows:,} of the rows" if sample.sampled_rows else ""
     return (
-        f"Raw attention of every head, pooled by maximum{rows} · scale {_SCALE.legend()} · "
+        f"{stack_title(session)}Raw attention of every head, pooled by maximum{rows} · "
+        f"scale {_SCALE.legend()} · "
         f"{visible(model.name)}, {len(session.run.tokens):,} tokens"
     )
 
@@ -102,15 +103,16 @@ def _add_thumbnail(paths: dict[int, list[str]], head: HeadSummary, x: int, y: in
     """Add a head's cells to the paths of their levels, neighbours of one level as one piece."""
     ramp = COLOUR_MAPS[0].ramp(False)
     levels = _SCALE.levels(head.thumbnail, len(ramp)).tolist()
-    size = _SIDE / max(len(levels), 1)
+    high = _SIDE / max(len(levels), 1)
+    wide = _SIDE / max(len(levels[0]) if levels else 0, 1)
     for row, line in enumerate(levels):
         start = 0
         for column in range(1, len(line) + 1):
             if column < len(line) and line[column] == line[start]:
                 continue
             if line[start] != NO_LEVEL:  # nothing is visible there
-                across = (column - start) * size
+                across = (column - start) * wide
                 paths.setdefault(line[start], []).append(
-                    f"M{x + start * size:g} {y + row * size:g}h{across:g}v{size:g}h{-across:g}z"
+                    f"M{x + start * wide:g} {y + row * high:g}h{across:g}v{high:g}h{-across:g}z"
                 )
             start = column

@@ -120,14 +120,13 @@ def pick(session: Inspector, selection: Selection, *, attention: bool = True) ->
     Raises:
         InspectError: It names what is not there (exit code 2).
     """
-    length = session.length()
     return Picked(
         attention_layers(session.model, selection.layers)
         if attention
         else selection.layers.resolve(session.model.layers, "layer"),
         selection.heads.resolve(session.model.heads, "head"),
-        selection.queries.resolve(length, "query"),
-        selection.keys.resolve(length, "key"),
+        selection.queries.resolve(session.length(), "query"),
+        selection.keys.resolve(session.length(axis="key"), "key"),
     )
 
 
@@ -175,6 +174,8 @@ def command_line(session: Inspector, request: ExportRequest, path: Path | None =
     options: list[tuple[str, object]] = [
         ("--map", request.map),
         ("--pair", run.pair),
+        ("--decoder-text", run.decoder_text if run.decoder_source == "given" else None),
+        ("--stack", model.stack),
         ("--select", str(request.selection) or None),
         *_options_of_the_map(request),
         ("--tolerance", _chosen_tolerance(session)),
@@ -184,7 +185,7 @@ def command_line(session: Inspector, request: ExportRequest, path: Path | None =
         ("--max-memory", model.max_memory),
         ("--keep", None if run.keep == "device" else run.keep),
         ("--revision", model.revision),
-        ("--max-tokens", len(run.tokens) if run.truncated_from is not None else None),
+        ("--max-tokens", run.cut_to),
         ("--format", request.format),
         ("-o", path),
     ]
@@ -231,6 +232,12 @@ def _chosen_tolerance(session: Inspector) -> float | None:
     return tolerance if isinstance(tolerance, float) else None
 
 
+def stack_title(session: Inspector) -> str:
+    """What a caption says first: the stack of an encoder-decoder."""
+    stack = session.model.stack
+    return "" if stack is None else f"{stack.capitalize()} · "
+
+
 def metadata(session: Inspector, request: ExportRequest) -> dict[str, object]:
     """What every export carries: how its numbers came about, and how to make them again."""
     spec = get(request.map)
@@ -250,7 +257,8 @@ def metadata(session: Inspector, request: ExportRequest) -> dict[str, object]:
 def _choices(session: Inspector, request: ExportRequest) -> dict[str, object]:
     """The choices that change the numbers of a map that has some."""
     if request.map == "heads":
-        return {"sampled_rows": sampled_rows(session.length(), STATISTICS)}
+        keys = session.length(axis="key")
+        return {"sampled_rows": sampled_rows(session.length(), STATISTICS, keys)}
     if request.map == "identity":
         return _described(session, request.identity)
     if request.map == "attribution":

@@ -48,7 +48,7 @@ def of_run(trace: Trace, deficient: dict[int, tuple[int, ...]], causal: bool, jo
         nan_count += int(layer.o.isnan().sum())
         scale = float(layer.o.abs().max()) or 1.0
         rows = _spread(layer)
-        keys = torch.arange(layer.length, device=rows.device)
+        keys = torch.arange(layer.keys, device=rows.device)
         for head in range(layer.heads):
             raw = softmax.attention_rows(layer, head, rows)
             excess = raw.sum(-1) - 1

@@ -29,7 +29,7 @@ def word_edges(words: list[int]) -> list[int]:
 def by_words(
     cells: torch.Tensor,
     visible: torch.Tensor,
-    edges: Sequence[int],
+    edges: tuple[Sequence[int], Sequence[int]],
     rows: tuple[int, int],
     columns: tuple[int, int],
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -40,14 +40,17 @@ def by_words(
     Args:
         cells: (token rows, token columns) of the words wanted.
         visible: The same shape.
-        edges: `word_edges` of the text.
+        edges: `word_edges` of the queries and of the keys.
         rows: Half-open range of words.
         columns: Likewise.
 
     Returns:
         Word cells and whether any of their token cells is visible.
     """
-    row_sizes, column_sizes = (_sizes(edges, span).to(cells.device) for span in (rows, columns))
+    row_sizes, column_sizes = (
+        _sizes(starts, span).to(cells.device)
+        for starts, span in zip(edges, (rows, columns), strict=True)
+    )
 
     def pooled(table: torch.Tensor) -> torch.Tensor:
         sums = torch.segment_reduce(table.T.contiguous(), "sum", lengths=column_sizes)

@@ -48,20 +48,20 @@ def summarise(
     from tui_attn.maps.nullspace import effective_rows, factor
 
     record = trace.layers[layer]
-    length = record.length
+    length, keys = record.length, record.keys
     made, factors = factor(trace, layer, head, variant)
-    everything = (0, length)
+    everything = (0, keys)
     moments = _Moments()
     entropies, firsts, sums, errors, ranks, nulls, seen = [], [], [], [], [], [], []
     thumbnail = torch.full((_THUMBNAIL, _THUMBNAIL), -torch.inf, dtype=torch.float64)
-    for rows in row_blocks(length, STATISTICS):
+    for rows in row_blocks(length, STATISTICS, keys):
         pause()
         visible = record.visibility.mask(rows, everything)
         raw = softmax.attention_rows(record, head, rows)
         effective = effective_rows(trace, layer, head, rows, everything, variant)
         moments.add(raw, effective, visible)
-        keys = visible.sum(-1)
-        entropies.append(torch.special.entr(raw).sum(-1) / keys.double().log())
+        count = visible.sum(-1)
+        entropies.append(torch.special.entr(raw).sum(-1) / count.double().log())
         first_seen = visible[:, 0]
         firsts.append(raw[first_seen, 0])
         sums.append(effective.sum(-1))
@@ -69,7 +69,7 @@ def summarise(
         errors.append((effective @ made.values - expected).abs().max() / expected.abs().max())
         ranks.append(factors.ranks(rows))
         nulls.append(factors.null_dimensions(rows))
-        seen.append(keys)
+        seen.append(count)
         _pool_into(thumbnail, raw.masked_fill(~visible, -torch.inf).cpu(), rows, length)
     entropy = torch.cat(entropies)
     row_sums = torch.cat(sums)
@@ -90,8 +90,8 @@ def summarise(
         row_sum_min=float(row_sums.min()),
         row_sum_max=float(row_sums.max()),
         output_error=float(torch.stack(errors).max()),
-        thumbnail=_as_picture(thumbnail, length),
-        sampled_rows=sampled_rows(length, STATISTICS),
+        thumbnail=_as_picture(thumbnail, length, keys),
+        sampled_rows=sampled_rows(length, STATISTICS, keys),
     )
 
 
@@ -136,21 +136,27 @@ class _Moments:
 def _pool_into(
     picture: torch.Tensor, rows: torch.Tensor, span: tuple[int, int], length: int
 ) -> None:
-    """Pool rows by maximum into the cells of a square picture of the whole map."""
+    """Pool rows by maximum into the cells of a picture of the whole map, `length` rows."""
+    keys = rows.shape[1]
+    down, across = _bins(length), _bins(keys)
+    wide = min(_THUMBNAIL, keys)
+    columns = rows.new_full((len(rows), wide), -math.inf)
+    columns.scatter_reduce_(1, across.expand(len(rows), -1), rows, "amax")
+    target = picture[:, :wide]
+    target.scatter_reduce_(0, down[slice(*span), None].expand(-1, wide), columns, "amax")
+
+
+def _bins(length: int) -> torch.Tensor:
+    """(length,) which row or column of a picture each one falls into."""
     import torch
 
-    size = min(_THUMBNAIL, length)
-    bins = torch.arange(length) * size // length
-    columns = torch.full((len(rows), size), -torch.inf, dtype=torch.float64)
-    columns.scatter_reduce_(1, bins.expand(len(rows), -1), rows, "amax")
-    target = picture[:size, :size]
-    target.scatter_reduce_(0, bins[slice(*span), None].expand(-1, size), columns, "amax")
+    return torch.arange(length) * min(_THUMBNAIL, length) // length
 
 
-def _as_picture(picture: torch.Tensor, length: int) -> FloatArray:
+def _as_picture(picture: torch.Tensor, length: int, keys: int) -> FloatArray:
     import numpy as np
 
-    size = min(_THUMBNAIL, length)
-    cells: FloatArray = picture[:size, :size].numpy().copy()
+    rows, columns = min(_THUMBNAIL, length), min(_THUMBNAIL, keys)
+    cells: FloatArray = picture[:rows, :columns].numpy().copy()
     cells[np.isneginf(cells)] = np.nan
     return cells

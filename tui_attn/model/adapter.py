@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from tui_attn.answers import Stack
 from tui_attn.model.placement import stored
 
 _OUTPUT_NAMES = ("o_proj", "out_proj", "c_proj", "dense", "out_lin", "o")
@@ -31,19 +32,23 @@ class Site:
         name: Path of the attention module, e.g. `encoder.layer.3.attention.self`.
         attention: The module that calls the attention kernel.
         block: The whole block; its output is the hidden state of this layer.
-        stack: The list in which the block stands, with the blocks of a hybrid that have no
+        siblings: The list in which the block stands, with the blocks of a hybrid that have no
             attention; None where it stands alone.
+        stack: The stack of an encoder-decoder; None of other models.
     """
 
     layer: int
     name: str
     attention: nn.Module
     block: nn.Module
-    stack: nn.ModuleList | None = None
+    siblings: nn.ModuleList | None = None
+    stack: Stack | None = None
 
 
-def locate(model: nn.Module, attention_modules: list[nn.Module]) -> list[Site]:
-    """Find layer numbers and blocks for the modules that called the kernel, in call order."""
+def locate(
+    model: nn.Module, attention_modules: list[nn.Module], stack: Stack | None = None
+) -> list[Site]:
+    """Find layer numbers and blocks for the modules of a stack that called the kernel, in order."""
     names = {id(module): name for name, module in model.named_modules()}
     sites: list[Site] = []
     for order, module in enumerate(attention_modules):
@@ -53,14 +58,15 @@ def locate(model: nn.Module, attention_modules: list[nn.Module]) -> list[Site]:
         layer = declared if isinstance(declared, int) else number
         if layer is None or any(site.layer == layer for site in sites):
             layer = order  # a module that is shared by all layers (ALBERT)
-        stack = model.get_submodule(block_name.rpartition(".")[0])
+        siblings = model.get_submodule(block_name.rpartition(".")[0])
         sites.append(
             Site(
                 layer,
                 name,
                 module,
                 model.get_submodule(block_name),
-                stack if isinstance(stack, nn.ModuleList) else None,
+                siblings if isinstance(siblings, nn.ModuleList) else None,
+                stack,
             )
         )
     return sites
@@ -70,7 +76,7 @@ def hidden_state_blocks(sites: list[Site]) -> list[nn.Module]:
     """The blocks whose outputs are hidden states, each once, in the order in which they run."""
     blocks: list[nn.Module] = []
     for site in sites:
-        for block in site.stack or [site.block]:
+        for block in site.siblings or [site.block]:
             if all(block is not other for other in blocks):
                 blocks.append(block)
     return blocks

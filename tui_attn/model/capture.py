@@ -23,6 +23,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from tui_attn.answers import STACKS, Stack
 from tui_attn.answers.memory import Keep
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.model import adapter, families, hooked, scores
@@ -38,6 +39,9 @@ IMPLEMENTATION = "attn_inspect_record"
 WITH_MASKS = "attn_inspect_record_masks"
 """For models that add their position bias to the mask (Falcon with ALiBi), which needs a tensor."""
 _SELF_CHECK_TOKENS = 16
+_SELF_CHECK_WRITTEN = 11
+"""Tokens of an encoder-decoder's decoder: other than those of its encoder, so that lengths tell
+which stack a call belongs to."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class _Recorder:
     # What is done with a call as soon as it was made: kept, or moved away first.
     take: Callable[[Call], Call] = lambda call: call
     # Layers share their position bias, so it is kept once.
-    biases: dict[int, tuple[torch.Tensor, DistanceBias]] = field(default_factory=dict)
+    biases: dict[int, tuple[torch.Tensor, DistanceBias | None]] = field(default_factory=dict)
 
     def add(self, call: Call) -> None:
         self.calls.append(self.take(call))
@@ -136,10 +140,11 @@ def _rule(
     return rule, KeyBias(last) if mask.is_floating_point() and bool(last.any()) else None
 
 
-def _distance_bias(cells: torch.Tensor, recorder: _Recorder) -> DistanceBias:
+def _distance_bias(cells: torch.Tensor, recorder: _Recorder) -> DistanceBias | None:
+    """The bias in a position bias (1, H, queries, keys); None for the zeros of cross attention."""
     if id(cells) not in recorder.biases:
-        found = DistanceBias.read(cells[0])
-        if found is None:
+        found = DistanceBias.read(cells[0]) if bool(cells.any()) else None
+        if found is None and bool(cells.any()):
             raise InspectError(
                 "this model's position bias depends on more than distances",
                 "such models are not supported yet",
@@ -175,20 +180,53 @@ def capture(
         Cancelled: The job was cancelled.
         InspectError: A mask that is not one interval of keys for each query (exit code 4).
     """
-    hidden: list[torch.Tensor] = []
+    return capture_stacks(model, inputs, sites, job, keep=keep, running=running)[sites[0].stack]
+
+
+def capture_stacks(
+    model: nn.Module,
+    inputs: dict[str, torch.Tensor],
+    sites: list[Site],
+    job: Job,
+    *,
+    keep: Keep = "device",
+    running: threading.RLock | None = None,
+) -> dict[Stack | None, Trace]:
+    """`capture` for every stack of an encoder-decoder, in one forward pass.
+
+    Args:
+        model: As for `capture`.
+        inputs: Likewise; with `decoder_input_ids`.
+        sites: Those of all stacks.
+        job: As for `capture`.
+        keep: Likewise.
+        running: Likewise.
+
+    Returns:
+        The trace of each stack; that of a model that is a single one is under None. The hidden
+        states beside cross attention are those of the decoder.
+
+    Raises:
+        Cancelled: The job was cancelled.
+        InspectError: As for `capture`.
+    """
     entries: list[_Entry] = []
-    blocks = adapter.hidden_state_blocks(sites)
     place = _on_host if keep == "host" else _at_home
+    states = _states(sites)
+    hidden = {id(block): found for blocks, found in states.values() for block in blocks}
+    total = len(hidden)
 
     def before_block(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not hidden:  # a block that all layers share (ALBERT) comes by once a layer
-            hidden.append(place(first_tensor(args or tuple(kwargs.values()))[0]))
+        mine = hidden[id(module)]
+        if not mine:  # a block that all layers share (ALBERT) comes by once a layer
+            mine.append(place(first_tensor(args or tuple(kwargs.values()))[0]))
         if keep == "recompute":
             entries.append(_Entry(module, args, kwargs))
 
-    def after_block(_: nn.Module, __: object, output: object) -> None:
-        hidden.append(place(first_tensor(output)[0]))
-        job.report("running the text through the model", len(hidden) - 1, len(blocks))
+    def after_block(module: nn.Module, __: object, output: object) -> None:
+        hidden[id(module)].append(place(first_tensor(output)[0]))
+        done = sum(len(found) - bool(found) for _, found in states.values())
+        job.report("running the text through the model", done, total)
 
     def take(call: Call) -> Call:
         if keep == "recompute":
@@ -200,32 +238,71 @@ def capture(
         return replace(call, q=q, k=k, v=v, o=o)
 
     with ExitStack() as stack, torch.inference_mode():
-        for block in blocks:
+        for block in (block for blocks, _ in states.values() for block in blocks):
             before = block.register_forward_pre_hook(before_block, with_kwargs=True)
             stack.callback(before.remove)
             stack.callback(block.register_forward_hook(after_block).remove)
         recorder = stack.enter_context(_recording(model))
         recorder.take = take
         model(**inputs, use_cache=False)
-        calls = list(zip(sites, recorder.calls, strict=True))
-        layers: Mapping[int, LayerTrace]
-        if keep == "recompute":
-            again = {
-                sites[number].layer: partial(_run_again, model, entry, sites[number])
-                for entry in entries
-                for number in entry.layers
-            }
-            layers = RecomputedLayers(again, running or threading.RLock())
-        else:
-            layers = {site.layer: _layer_trace(model, site, call) for site, call in calls}
-    return Trace(
-        layers,
-        tuple(hidden),
-        ids=_at_home(inputs["input_ids"][0]),
-        inputs=inputs,
-        word_embeddings=_word_embeddings(model),
-        exact_outputs=recorder.calls[0].q.dtype in (torch.float32, torch.float64),
-    )
+        called = _in_order(sites, recorder.calls)
+        layers: dict[Stack | None, Mapping[int, LayerTrace]] = {}
+        for which in dict.fromkeys(site.stack for site in sites):
+            if keep == "recompute":
+                again = {
+                    called[number].layer: partial(_run_again, model, entry, called[number])
+                    for entry in entries
+                    for number in entry.layers
+                    if called[number].stack == which
+                }
+                layers[which] = RecomputedLayers(again, running or threading.RLock())
+            else:
+                layers[which] = {
+                    site.layer: _layer_trace(model, site, call)
+                    for site, call in zip(called, recorder.calls, strict=True)
+                    if site.stack == which
+                }
+    return {
+        which: Trace(
+            found,
+            tuple(states[_side(which)][1]),
+            ids=_at_home(inputs[_ids_of(which)][0]),
+            inputs=inputs,
+            word_embeddings=_word_embeddings(model),
+            exact_outputs=recorder.calls[0].q.dtype in (torch.float32, torch.float64),
+        )
+        for which, found in layers.items()
+    }
+
+
+def _side(stack: Stack | None) -> Stack | None:
+    """The stack whose blocks hold a stack's layers."""
+    return "decoder" if stack == "cross" else stack
+
+
+def _ids_of(stack: Stack | None) -> str:
+    """The input whose tokens look."""
+    return "decoder_input_ids" if _side(stack) == "decoder" else "input_ids"
+
+
+def _states(
+    sites: list[Site],
+) -> dict[Stack | None, tuple[list[nn.Module], list[torch.Tensor]]]:
+    """For each side the blocks that make its hidden states, and room for those."""
+    sides: dict[Stack | None, list[Site]] = {}
+    for site in sites:
+        sides.setdefault(_side(site.stack), []).append(site)
+    return {side: (adapter.hidden_state_blocks(own), []) for side, own in sides.items()}
+
+
+def _in_order(sites: list[Site], calls: list[Call]) -> list[Site]:
+    """The sites in the order of the calls; a module that layers share (ALBERT) has many."""
+    waiting: dict[int, list[Site]] = {}
+    for site in sites:
+        waiting.setdefault(id(site.attention), []).append(site)
+    found = [waiting[id(call.module)].pop(0) for call in calls]
+    assert not any(waiting.values()), "a layer that was there at the self-check did not run"
+    return found
 
 
 @dataclass
@@ -256,22 +333,37 @@ def verify(model: Any, vocabulary: int) -> tuple[list[Site], Call]:  # noqa: ANN
     The reference is the family's eager attention, the plain formula.
 
     Returns:
-        The attention layers in the order in which they run, and the first one's call.
+        The attention layers in the order in which they run, and the first one's call; of an
+        encoder-decoder those of the encoder.
 
     Raises:
         InspectError: The capture does not reproduce the model (exit code 4).
     """
-    count = min(_SELF_CHECK_TOKENS, vocabulary)
-    ids = (torch.arange(count, device=computing(model)[0]) * 7919 % vocabulary)[None]
+    return next(iter(verify_stacks(model, vocabulary).values()))
+
+
+def verify_stacks(
+    model: Any,  # noqa: ANN401
+    vocabulary: int,
+) -> dict[Stack | None, tuple[list[Site], Call]]:
+    """`verify`, for every stack of an encoder-decoder; a single one is under None.
+
+    Raises:
+        InspectError: As for `verify`.
+    """
+    steps = torch.arange(_SELF_CHECK_TOKENS, device=computing(model)[0])
+    ids = (steps * 7919 % vocabulary)[None]
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if _is_encoder_decoder(model):
+        inputs["decoder_input_ids"] = ids[:, :_SELF_CHECK_WRITTEN]
     try:
         with torch.inference_mode():
             model.set_attn_implementation("eager")
-            expected = model(**inputs, use_cache=False).last_hidden_state
+            expected = _output(model(**inputs, use_cache=False))
             if not hooked.readers(model):
                 model.set_attn_implementation(_name_for(model))
             with _recording(model) as recorder:
-                actual = model(**inputs, use_cache=False).last_hidden_state
+                actual = _output(model(**inputs, use_cache=False))
     except InspectError:
         raise
     except (ValueError, KeyError, NotImplementedError, AttributeError, TypeError) as error:
@@ -287,7 +379,44 @@ def verify(model: Any, vocabulary: int) -> tuple[list[Site], Call]:  # noqa: ANN
         raise _unsupported(model, f"gives other outputs under capture (off by {difference:.1e})")
     if hooked.readers(model):
         _must_explain(model, recorder.calls, max(limit, 1e-4))
-    return adapter.locate(model, [call.module for call in recorder.calls]), recorder.calls[0]
+    return {
+        stack: (adapter.locate(model, [call.module for call in calls], stack), calls[0])
+        for stack, calls in _by_stack(model, recorder.calls).items()
+    }
+
+
+def _is_encoder_decoder(model: Any) -> bool:  # noqa: ANN401
+    return bool(getattr(model.config, "is_encoder_decoder", False))
+
+
+def _output(made: Any) -> torch.Tensor:  # noqa: ANN401
+    """What a model makes of its input: hidden states, or logits where it has a head to write."""
+    found: torch.Tensor = made.logits if "logits" in made else made.last_hidden_state
+    return found
+
+
+def _by_stack(model: Any, calls: list[Call]) -> dict[Stack | None, list[Call]]:  # noqa: ANN401
+    """The calls of each stack, told by how many tokens look and how many are looked at."""
+    if not _is_encoder_decoder(model):
+        return {None: calls}
+    read, written = _SELF_CHECK_TOKENS, _SELF_CHECK_WRITTEN
+    lengths: dict[tuple[int, int], Stack] = {
+        (read, read): "encoder",
+        (written, written): "decoder",
+        (written, read): "cross",
+    }
+    found: dict[Stack | None, list[Call]] = {stack: [] for stack in STACKS}
+    for call in calls:
+        stack = lengths.get((call.q.shape[2], call.k.shape[2]))
+        if stack is None:
+            raise _unsupported(model, "attends to its text and to what it writes at once")
+        found[stack].append(call)
+    for stack, own in found.items():
+        if not own:
+            raise _unsupported(
+                model, f"computes the attention of its {stack} outside transformers' interface"
+            )
+    return found
 
 
 def kernel(model: Any, call: Call) -> str:  # noqa: ANN401

@@ -18,7 +18,8 @@ class Family:
     Attributes:
         name: What people call it.
         types: transformers' `model_type` of its members.
-        support: `full`: attention, effective attention, token identity and attribution.
+        support: `full`: attention, effective attention, token identity and attribution; of
+            encoder-decoders as far as the note says.
         note: What to know about it; of a refused family the reason, as the end of a sentence that
             begins with the name.
     """
@@ -29,9 +30,13 @@ class Family:
     note: str = ""
 
 
-ENCODER_DECODER = "is an encoder-decoder, and only single stacks are supported"
+NOT_TEXT_TO_TEXT = "is an encoder-decoder of something else than texts"
 HINT = "`attn-inspect doctor --families` lists what is"
 _HOOKS = "read by hooks on its own eager attention"
+_STACKS = (
+    "three stacks: encoder, decoder, cross; token identity of encoder and decoder, "
+    "attribution of the encoder"
+)
 
 FAMILIES: tuple[Family, ...] = (
     # Encoders
@@ -77,6 +82,14 @@ FAMILIES: tuple[Family, ...] = (
     # Hybrids
     Family("Qwen3-Next", ("qwen3_next",), note="only some layers have attention; experts"),
     Family("Jamba", ("jamba",), note="only some layers have attention; experts"),
+    # Encoder-decoders
+    Family("T5, mT5, umT5", ("t5", "mt5", "umt5"), note=f"position bias; {_STACKS}"),
+    Family("BART", ("bart",), note=_STACKS),
+    Family("mBART", ("mbart",), note=_STACKS),
+    Family("Marian", ("marian",), note=_STACKS),
+    Family("Pegasus", ("pegasus",), note=_STACKS),
+    Family("M2M-100, NLLB", ("m2m_100",), note=_STACKS),
+    Family("Blenderbot", ("blenderbot", "blenderbot-small"), note=_STACKS),
     # Refused
     Family("Mamba", ("mamba", "mamba2", "falcon_mamba"), "refused", "has no attention"),
     Family("RWKV", ("rwkv",), "refused", "has no attention"),
@@ -101,11 +114,12 @@ FAMILIES: tuple[Family, ...] = (
         "mixes attention with convolution or pooling",
     ),
     Family(
-        "T5, BART, Marian and other encoder-decoders",
-        ("t5", "mt5", "bart", "mbart", "marian", "pegasus", "led", "m2m_100"),
+        "LED, LongT5, BigBird-Pegasus",
+        ("led", "longt5", "bigbird_pegasus"),
         "refused",
-        ENCODER_DECODER,
+        "attends to keys that are not one range for each query",
     ),
+    Family("ProphetNet", ("prophetnet",), "refused", "attends over several streams at once"),
     Family(
         "ViT and other vision models",
         ("vit", "deit", "beit", "dinov2", "swin", "clip", "siglip"),

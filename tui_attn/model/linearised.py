@@ -59,7 +59,7 @@ class Attention:
         elif self.mask is not None:
             bias = self.mask if bias is None else self.mask + bias
         if bias is not None:
-            bias = bias.expand(-1, heads, -1, -1).reshape(1, *grouped, length, length)
+            bias = bias.expand(-1, heads, -1, -1).reshape(1, *grouped, *bias.shape[2:])
         logits = scores.logits(
             self.query.reshape(1, *grouped, length, -1),
             self.key[:, :, None],

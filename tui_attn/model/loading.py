@@ -11,12 +11,18 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import (
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+)
 
 from tui_attn import demo as demo_text
-from tui_attn.answers import ModelInfo, ModelRequest
+from tui_attn.answers import ModelInfo, ModelRequest, Stack
 from tui_attn.errors import Cancelled, ExitCode, InspectError
-from tui_attn.model import adapter, capture, demo, families, placement
+from tui_attn.model import adapter, capture, demo, families, placement, writing
 from tui_attn.model.adapter import Site
 from tui_attn.model.capture import Call
 from tui_attn.model.memory import Footprint
@@ -28,7 +34,10 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model that passed its self-check, with its tokenizer and its attention layers."""
+    """A model that passed its self-check, with its tokenizer and its attention layers.
+
+    Of an encoder-decoder each stack is one of these; the model itself is the same.
+    """
 
     model: Any
     tokenizer: Any
@@ -39,6 +48,15 @@ class LoadedModel:
     footprint: Footprint
     running: threading.RLock = field(default_factory=threading.RLock, compare=False)
     """Held by whoever runs the model: the hooks of one run must not see another."""
+    stacks: dict[Stack, LoadedModel] = field(default_factory=dict, compare=False, repr=False)
+    """All stacks of an encoder-decoder, this one among them; of other models none."""
+    can_write: bool = False
+    """Whether an encoder-decoder has what it takes to write a text itself."""
+
+    @property
+    def all_sites(self) -> list[Site]:
+        """The attention layers of all stacks."""
+        return [site for stack in self.stacks.values() for site in stack.sites] or self.sites
 
     @property
     def whole(self) -> bool:
@@ -84,11 +102,13 @@ def load(request: ModelRequest, job: Job) -> LoadedModel:
             ExitCode.NO_MODEL,
         )
     job.report("reading the weights")
-    model = _read(
-        lambda: AutoModel.from_pretrained(
+    kind = AutoModelForSeq2SeqLM if _is_encoder_decoder(config) else AutoModel
+    model, told = _read(
+        lambda: kind.from_pretrained(
             source.location,
             dtype=_dtype(request.dtype, device, config),
             use_safetensors=None if source.gguf or request.allow_pickle else True,
+            output_loading_info=True,
             **spread,
             **options,
         ),
@@ -100,14 +120,31 @@ def load(request: ModelRequest, job: Job) -> LoadedModel:
         model = _place(model, device)
     job.report("checking the capture against eager attention")
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
-    sites, call = capture.verify(model, vocabulary)
-    info = _describe(request, source, model, sites, call)
-    deficient = {
-        site.layer: adapter.deficient_heads(model, site, info.heads, info.head_width)
-        for site in sites
-    }
-    footprint = Footprint.of(model, len(sites), call)
-    return LoadedModel(model, tokenizer, info, sites, deficient, footprint)
+    verified = capture.verify_stacks(model, vocabulary)
+    layers = sum(len(sites) for sites, _ in verified.values())
+    first = next(iter(verified.values()))[1]
+    # Of an encoder-decoder's layers half look with, or at, any one token.
+    footprint = Footprint.of(model, layers if len(verified) == 1 else -(-layers // 2), first)
+    writes = "lm_head.weight" not in told["missing_keys"] and writing.start_id(model) is not None
+    running = threading.RLock()
+    stacks: dict[Stack, LoadedModel] = {}
+    for stack, (sites, call) in verified.items():
+        info = _describe(request, source, model, sites, call, stack)
+        deficient = {
+            site.layer: adapter.deficient_heads(model, site, info.heads, info.head_width)
+            for site in sites
+        }
+        loaded = LoadedModel(
+            model, tokenizer, info, sites, deficient, footprint, running, stacks, writes
+        )
+        if stack is None:
+            return loaded
+        stacks[stack] = loaded
+    return stacks["encoder"]
+
+
+def _is_encoder_decoder(config: Any) -> bool:  # noqa: ANN401
+    return bool(getattr(config, "is_encoder_decoder", False))
 
 
 def _options(request: ModelRequest, source: Source) -> dict[str, Any]:
@@ -198,8 +235,8 @@ def _refuse_family(config: Any) -> None:  # noqa: ANN401
     family = families.of_type(config.model_type)
     if family is not None and family.support == "refused":
         reason = family.note
-    elif getattr(config, "is_encoder_decoder", False):
-        reason = families.ENCODER_DECODER
+    elif _is_encoder_decoder(config) and type(config) not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+        reason = families.NOT_TEXT_TO_TEXT
     else:
         return
     raise InspectError(
@@ -294,6 +331,7 @@ def _describe(
     model: Any,  # noqa: ANN401
     sites: list[Site],
     call: Call,
+    stack: Stack | None,
 ) -> ModelInfo:
     config = model.config.get_text_config()
     layers = adapter.number_of_layers(sites)
@@ -308,13 +346,14 @@ def _describe(
         device=" ".join(placement.places(model)),
         dtype=str(model.dtype).removeprefix("torch."),
         kernel=capture.kernel(model, call),
-        causal=call.visibility.is_causal,
+        causal=call.visibility.is_causal and stack != "cross",
         max_tokens=_max_tokens(config),
         revision=getattr(model.config, "_commit_hash", None) or request.revision,
         quantised="gguf" if source.gguf else _quantisation(model.config),
         device_map=request.device_map,
         max_memory=request.max_memory,
         without_attention=tuple(sorted(set(range(layers)) - {site.layer for site in sites})),
+        stack=stack,
     )
 
 

@@ -88,11 +88,31 @@ def encode(
     )
 
 
+def target_ids(tokenizer: Any, text: str) -> list[int]:  # noqa: ANN401
+    """The ids of a text that an encoder-decoder is to write.
+
+    Raises:
+        InspectError: The text is empty (exit code 5).
+    """
+    if not text.strip():
+        raise InspectError(
+            "the decoder's text is empty", "give one with at least one word", ExitCode.INPUT
+        )
+    return [int(token_id) for token_id in tokenizer(text_target=_clean(text))["input_ids"]]
+
+
 def _call(tokenizer: Any, text: str, pair: str | None, **options: object) -> Any:  # noqa: ANN401
-    # Lone surrogates are no text in any encoding; tokenizers written in Rust refuse them.
-    clean = text.encode("utf-8", "replace").decode("utf-8")
-    second = None if pair is None else pair.encode("utf-8", "replace").decode("utf-8")
-    return tokenizer(clean, second, **options)
+    return tokenizer(_clean(text), None if pair is None else _clean(pair), **options)
+
+
+def _clean(text: str) -> str:
+    """Lone surrogates are no text in any encoding; tokenizers written in Rust refuse them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def named(tokenizer: Any, ids: list[int]) -> tuple[Token, ...]:  # noqa: ANN401
+    """Tokens of ids that no text was read for; words go by the marks of the vocabulary."""
+    return _name(tokenizer, None, ids, [0] * len(ids))
 
 
 def _name(
@@ -101,10 +121,14 @@ def _name(
     ids: list[int],
     segments: list[int],
 ) -> tuple[Token, ...]:
-    raw_names = [str(name) for name in tokenizer.convert_ids_to_tokens(ids)]
+    raw_names = [
+        f"⟨id {token_id}⟩" if name is None else str(name)  # embeddings beyond the vocabulary
+        for token_id, name in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True)
+    ]
     special = set(tokenizer.all_special_ids)
     byte_level = _is_byte_level(tokenizer)
-    words = _words(encoding, raw_names, [token_id in special for token_id in ids])
+    starts = _marked_starts(raw_names) if encoding is None else _word_starts(encoding, raw_names)
+    words = _words(starts, [token_id in special for token_id in ids])
     return tuple(
         Token(
             position=position,
@@ -175,8 +199,8 @@ def _is_byte_level(tokenizer: Any) -> bool:  # noqa: ANN401
     return any(kind.get("type") == "ByteLevel" for kind in kinds)
 
 
-def _words(encoding: Any, raw_names: list[str], special: list[bool]) -> list[int]:  # noqa: ANN401
-    """A number for each token's word, counting from 0 in order of appearance."""
+def _word_starts(encoding: Any, raw_names: list[str]) -> list[bool]:  # noqa: ANN401
+    """Which tokens begin a word."""
     try:
         given: list[int | None] = encoding.word_ids()
         starts = [
@@ -186,12 +210,21 @@ def _words(encoding: Any, raw_names: list[str], special: list[bool]) -> list[int
         sequence_ids = encoding.sequence_ids()
         for position in range(1, len(starts)):
             starts[position] |= sequence_ids[position] != sequence_ids[position - 1]
-    except ValueError:  # slow tokenizers number no words: go by the marks of the vocabulary
-        marked = any(name.startswith(("▁", "Ġ")) for name in raw_names)
-        starts = [
-            name.startswith(("▁", "Ġ")) if marked else not name.startswith("##")
-            for name in raw_names
-        ]
+    except ValueError:  # slow tokenizers number no words
+        return _marked_starts(raw_names)
+    return starts
+
+
+def _marked_starts(raw_names: list[str]) -> list[bool]:
+    """Which tokens begin a word, by the marks of the vocabulary."""
+    marked = any(name.startswith(("▁", "Ġ")) for name in raw_names)
+    return [
+        name.startswith(("▁", "Ġ")) if marked else not name.startswith("##") for name in raw_names
+    ]
+
+
+def _words(starts: list[bool], special: list[bool]) -> list[int]:
+    """A number for each token's word, counting from 0 in order of appearance."""
     word = -1
     numbers = []
     for position, start in enumerate(starts):

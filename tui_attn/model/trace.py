@@ -90,8 +90,9 @@ class LayerTrace:
     Attributes:
         layer: The model's own number of the layer.
         q: (H, s, d_k) queries, after rotary embedding and any normalisation.
-        k: (H_kv, s, d_k) keys, likewise; grouped keys are not expanded.
-        v: (H_kv, s, d_v) values.
+        k: (H_kv, keys, d_k) keys, likewise; grouped keys are not expanded. There are as many as
+            queries, but for cross attention.
+        v: (H_kv, keys, d_v) values.
         o: (H, s, d_v) outputs of the heads before the output projection, from the kernel.
         scaling: What q k^T is multiplied by before the softmax.
         visibility: Which keys each query sees.
@@ -122,8 +123,13 @@ class LayerTrace:
 
     @property
     def length(self) -> int:
-        """Number of tokens s."""
+        """Number of tokens that look, s."""
         return self.q.shape[1]
+
+    @property
+    def keys(self) -> int:
+        """Number of tokens that are looked at."""
+        return self.k.shape[1]
 
     def kv_head(self, head: int) -> int:
         """The key/value head that a query head uses (grouped queries: several share one)."""

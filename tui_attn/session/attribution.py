@@ -174,6 +174,13 @@ class TokenAttribution:
     def _work(self, job: Job) -> _Work:
         run, trace = self._analysed()
         states, length = len(trace.hidden), len(run.tokens)
+        if self._loaded.info.stack in ("decoder", "cross"):
+            raise InspectError(
+                "what a decoder writes is made of its own tokens and of the text's, "
+                "and attribution does not tell these apart",
+                "look at the stack encoder",
+                ExitCode.USAGE,
+            )
         if not self._loaded.whole:
             raise InspectError(
                 "attribution needs all weights on one device",

@@ -12,6 +12,7 @@ import torch
 
 from tui_attn import maps
 from tui_attn.answers import (
+    Axis,
     Cell,
     Extent,
     FloatArray,
@@ -20,6 +21,7 @@ from tui_attn.answers import (
     ModelRequest,
     Overview,
     Run,
+    Stack,
     Unit,
     Variant,
     Window,
@@ -31,10 +33,11 @@ from tui_attn.maps import checks, grouping, nullspace, softmax
 from tui_attn.maps.base import WindowFunction
 from tui_attn.maps.heads import summarise
 from tui_attn.model import tokens
-from tui_attn.model.forward import trace_of
+from tui_attn.model.forward import traces_of, written_for
 from tui_attn.model.loading import LoadedModel, load
 from tui_attn.model.memory import told_of_shortage
 from tui_attn.model.trace import Trace
+from tui_attn.model.writing import Written
 from tui_attn.progress import Job
 from tui_attn.session import whole
 from tui_attn.session.attribution import TokenAttribution
@@ -71,19 +74,32 @@ def _no_room() -> InspectError:
 class Session:
     """A loaded model and the latest text (the protocol `answers.Inspector`).
 
+    Of an encoder-decoder it is one stack, and `on` gives the others over the same text.
+
     One computation on a trace runs at a time; a second thread waits for its turn. The model itself
     has a turn of its own, so that windows are answered while attribution keeps it busy.
 
     Args:
         loaded: The model.
         tolerance: See `open_session`.
+        beside: A session over another stack of the model.
     """
 
-    def __init__(self, loaded: LoadedModel, tolerance: float | None = None) -> None:
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        tolerance: float | None = None,
+        beside: Session | None = None,
+    ) -> None:
         self._loaded = loaded
         self._tolerance = tolerance
         self._current: tuple[Run, Trace] | None = None
-        self._turn = Turn()
+        self._turn: Turn = Turn() if beside is None else beside._turn
+        self._every: dict[Stack | None, Session] = {} if beside is None else beside._every
+        self._every[loaded.info.stack] = self
+        for stack, other in loaded.stacks.items():
+            if stack not in self._every:
+                Session(other, tolerance, self)
         self._identity = TokenIdentity(loaded, self._turn, self._analysed)
         self._attribution = TokenAttribution(loaded, self._turn, self._analysed)
 
@@ -91,6 +107,27 @@ class Session:
     def model(self) -> ModelInfo:
         """The model."""
         return self._loaded.info
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The stacks of an encoder-decoder; none where the model is a single one."""
+        return tuple(self._loaded.stacks)
+
+    def on(self, stack: Stack) -> Session:
+        """The same model and text, seen at another stack.
+
+        Raises:
+            InspectError: There is no such stack (exit code 2).
+        """
+        if stack not in self._loaded.stacks:
+            raise InspectError(
+                f"{self.model.name} has no stack {stack!r}",
+                f"choose one of {', '.join(self.stacks)}"
+                if self.stacks
+                else "it is no encoder-decoder: leave out the stack",
+                ExitCode.USAGE,
+            )
+        return self._every[stack]
 
     @property
     def run(self) -> Run:
@@ -121,15 +158,18 @@ class Session:
         text: str,
         *,
         pair: str | None = None,
+        decoder_text: str | None = None,
         max_tokens: int | None = None,
         keep: Keep | None = None,
         job: Job | None = None,
     ) -> Run:
-        """Run a text through the model; on failure the earlier run stays.
+        """Run a text through the model, all stacks of it; on failure the earlier run stays.
 
         Args:
             text: The text.
             pair: A second one, for models that read two.
+            decoder_text: What an encoder-decoder's decoder reads; None: what the model itself
+                writes to the text.
             max_tokens: Cut it to so many tokens.
             keep: Where the layers stay (`answers.memory.KEEPS`); None: beside the model, if there
                 is room.
@@ -137,11 +177,18 @@ class Session:
 
         Raises:
             TooLarge: It does not fit into memory (exit code 5); other ways may.
-            InspectError: The text is empty or too long (exit code 5).
+            InspectError: A text is empty or too long (exit code 5), or there is no decoder to
+                read one (2).
             Cancelled: The job was cancelled.
         """
         job = job or Job()
         started = time.perf_counter()
+        if decoder_text is not None and not self.stacks:
+            raise InspectError(
+                f"{self.model.name} has no decoder that reads a text of its own",
+                "it is no encoder-decoder: leave the decoder's text out",
+                ExitCode.USAGE,
+            )
         with self._loaded.running:
             encoded = tokens.encode(
                 self._loaded.tokenizer,
@@ -150,24 +197,40 @@ class Session:
                 max_tokens=max_tokens,
                 model_limit=self.model.max_tokens,
             )
-            trace = replace(trace_of(self._loaded, encoded, job, keep), tolerance=self._tolerance)
-            found = checks.of_run(trace, self._loaded.deficient_heads, self.model.causal, job)
+            written = written_for(self._loaded, encoded, text, decoder_text, job)
+            traces = traces_of(self._loaded, encoded, written, job, keep)
             run = Run(
                 text=text,
                 tokens=encoded.tokens,
-                checks=found.checks,
-                seconds=time.perf_counter() - started,
+                checks=(),
+                seconds=0.0,
                 pair=pair,
                 truncated_from=encoded.truncated_from,
-                nan_count=found.nan_count,
+                cut_to=None if encoded.truncated_from is None else len(encoded.tokens),
                 keep=keep or "device",
             )
-            self._current = (run, trace)
-            return run
+            current: dict[Stack | None, tuple[Run, Trace]] = {}
+            for stack, trace in traces.items():
+                own = run if written is None else _of_stack(run, stack, written)
+                made = replace(trace, tolerance=self._tolerance)
+                session = self._every[stack]
+                found = checks.of_run(
+                    made, session._loaded.deficient_heads, session.model.causal, job
+                )
+                own = replace(
+                    own,
+                    checks=found.checks,
+                    nan_count=found.nan_count,
+                    seconds=time.perf_counter() - started,
+                )
+                current[stack] = (own, made)
+            for stack, latest in current.items():
+                self._every[stack]._current = latest
+            return self.run
 
-    def length(self, unit: Unit = "token") -> int:
-        """Number of rows and columns of a query x key map, in tokens or words."""
-        return len(self._edges(unit)) - 1
+    def length(self, unit: Unit = "token", axis: Axis = "query") -> int:
+        """Number of rows, or of columns, of a query x key map, in tokens or words."""
+        return len(self._edges(unit, axis)) - 1
 
     def window(
         self,
@@ -192,11 +255,11 @@ class Session:
                 job.check()
             if maps.get(map_name).per_head:
                 self._must_exist(layer, head)
-            for span in (rows, columns):
-                self._must_be_inside(span, unit)
-            edges = self._edges(unit)
-            token_rows = (edges[rows[0]], edges[rows[1]])
-            token_columns = (edges[columns[0]], edges[columns[1]])
+            self._must_be_inside(rows, unit, "query")
+            self._must_be_inside(columns, unit, "key")
+            row_edges, column_edges = self._edges(unit), self._edges(unit, "key")
+            token_rows = (row_edges[rows[0]], row_edges[rows[1]])
+            token_columns = (column_edges[columns[0]], column_edges[columns[1]])
             trace = self.trace
             if maps.get(map_name).per_head:
                 cells = self._function(map_name)(
@@ -208,7 +271,9 @@ class Session:
                 cells = shares[slice(*token_rows), slice(*token_columns)]
                 visible = self._reaches(token_rows, token_columns)
             if unit == "word":
-                cells, visible = grouping.by_words(cells, visible, edges, rows, columns)
+                cells, visible = grouping.by_words(
+                    cells, visible, (row_edges, column_edges), rows, columns
+                )
             return Window(
                 map_name,
                 layer,
@@ -238,7 +303,7 @@ class Session:
         """
         return whole.picture(
             self._whole(map_name, layer, head, variant, unit, attribution),
-            self.length(unit),
+            self._shape(unit),
             shape,
             thorough=thorough,
             job=job or Job(),
@@ -299,8 +364,10 @@ class Session:
                 ("extent", *what, without_special),
                 lambda: whole.span(
                     self._whole(*what),
-                    self.length(unit),
-                    self._special_and_sink(unit) if without_special else [],
+                    self._shape(unit),
+                    (self._special_and_sink(unit, "query"), self._special_and_sink(unit, "key"))
+                    if without_special
+                    else ([], []),
                     job,
                 ),
             )
@@ -350,6 +417,7 @@ class Session:
             ).hexdigest(),
             "tokens": len(run.tokens),
             "truncated_from": run.truncated_from,
+            **self._of_stack(),
             "nan_count": run.nan_count,
             "checks": {check.name: check.error for check in run.checks},
             "counting": "layers, heads and positions count from 0",
@@ -357,6 +425,17 @@ class Session:
                 package: version(package)
                 for package in ("attn-inspect", "torch", "transformers", "numpy")
             },
+        }
+
+    def _of_stack(self) -> dict[str, object]:
+        """What else is needed to make an encoder-decoder's numbers again."""
+        if self.model.stack is None:
+            return {}
+        return {
+            "stack": self.model.stack,
+            "decoder_text": self.run.decoder_text,
+            "decoder_source": self.run.decoder_source,
+            "keys": len(self.run.key_tokens),
         }
 
     def _analysed(self) -> tuple[Run, Trace]:
@@ -374,14 +453,19 @@ class Session:
             )
         return window
 
-    def _edges(self, unit: Unit) -> Sequence[int]:
-        """Token positions at which each token or word starts, and the end."""
+    def _edges(self, unit: Unit, axis: Axis = "query") -> Sequence[int]:
+        """Token positions at which each token or word of an axis starts, and the end."""
         run, trace = self._analysed()
+        tokens = run.tokens if axis == "query" else run.key_tokens
         if unit == "token":
-            return range(len(run.tokens) + 1)
+            return range(len(tokens) + 1)
         return trace.remember(
-            "word edges", lambda: grouping.word_edges([token.word for token in run.tokens])
+            ("word edges", axis), lambda: grouping.word_edges([token.word for token in tokens])
         )
+
+    def _shape(self, unit: Unit) -> tuple[int, int]:
+        """Rows and columns of a query x key map."""
+        return self.length(unit), self.length(unit, "key")
 
     def _reaches(self, rows: tuple[int, int], columns: tuple[int, int]) -> torch.Tensor:
         """(rows, columns) bool: which inputs can reach a hidden state at all."""
@@ -408,8 +492,8 @@ class Session:
                 ExitCode.USAGE,
             )
 
-    def _must_be_inside(self, span: tuple[int, int], unit: Unit) -> None:
-        length = self.length(unit)
+    def _must_be_inside(self, span: tuple[int, int], unit: Unit, axis: Axis) -> None:
+        length = self.length(unit, axis)
         if not 0 <= span[0] < span[1] <= length:
             raise InspectError(
                 f"there are no {unit}s {span[0]}:{span[1]}",
@@ -427,7 +511,7 @@ class Session:
         attribution: AttributionChoices,
     ) -> whole.Window:
         """A map as a function of its rows."""
-        columns = (0, self.length(unit))
+        columns = (0, self.length(unit, "key"))
 
         def window(rows: tuple[int, int]) -> FloatArray:
             return self.window(
@@ -443,12 +527,23 @@ class Session:
 
         return window
 
-    def _special_and_sink(self, unit: Unit) -> list[int]:
+    def _special_and_sink(self, unit: Unit, axis: Axis) -> list[int]:
         """Positions of special tokens, and of the first token, on which attention piles up."""
-        run = self.run
-        edges = self._edges(unit)
+        tokens = self.run.tokens if axis == "query" else self.run.key_tokens
+        edges = self._edges(unit, axis)
         return [
             position
             for position in range(len(edges) - 1)
-            if position == 0 or run.tokens[edges[position]].special
+            if position == 0 or tokens[edges[position]].special
         ]
+
+
+def _of_stack(run: Run, stack: Stack | None, written: Written) -> Run:
+    """The run of the encoder as one of the stacks sees it."""
+    return replace(
+        run,
+        tokens=run.tokens if stack == "encoder" else written.tokens,
+        looked_at=run.tokens if stack == "cross" else None,
+        decoder_text=written.text,
+        decoder_source=written.source,
+    )

@@ -161,7 +161,9 @@ class TokenIdentity:
         return Transfer(self.layers, n, rates)
 
     def probes(self) -> Sequence[ProbeInfo]:
-        """The probes that were made for exactly this model."""
+        """The probes that were made for exactly this model; of three stacks, for its encoder."""
+        if self._loaded.info.stack in ("decoder", "cross"):
+            return ()
         return store.of_model(self._identity())
 
     def _count(
@@ -182,8 +184,15 @@ class TokenIdentity:
         """(m,) positions of the counted tokens.
 
         Raises:
-            InspectError: There are not two of them to tell apart (exit code 5).
+            InspectError: There are not two of them to tell apart (exit code 5), or cross attention
+                is asked, which has no hidden states of its own (2).
         """
+        if self._loaded.info.stack == "cross":
+            raise InspectError(
+                "cross attention has no hidden states of its own to identify",
+                "look at the stack encoder or decoder",
+                ExitCode.USAGE,
+            )
         _, trace = self._analysed()
         positions = self.tokens(choices.special)
         least = 1 if choices.candidates == "vocabulary" else 2
@@ -208,6 +217,12 @@ class TokenIdentity:
         """The probe of the choices; the latest one is kept, its weights on the model's device."""
         if choices.probe is None:
             return None
+        if self._loaded.info.stack == "decoder":
+            raise InspectError(
+                "trained maps are those of the encoder",
+                "leave out the probe, or look at the stack encoder",
+                ExitCode.USAGE,
+            )
         key = f"{choices.target} {choices.probe}"
         if self._probe is None or self._probe[0] != key:
             probe = store.find(choices.probe, choices.target, self._identity())

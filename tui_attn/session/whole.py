@@ -12,7 +12,7 @@ from tui_attn.maps.sampling import SPAN, row_blocks, sampled_rows
 from tui_attn.progress import Job
 
 Window = Callable[[tuple[int, int]], FloatArray]
-"""All columns of some rows (half-open): (rows, s), NaN where invisible."""
+"""All columns of some rows (half-open): (rows, keys), NaN where invisible."""
 
 _QUICK = 1 << 21
 """Cells that a quick picture of a map looks at."""
@@ -21,13 +21,13 @@ _BLOCK = 1 << 20
 
 
 def picture(
-    window: Window, length: int, shape: tuple[int, int], *, thorough: bool, job: Job
+    window: Window, size: tuple[int, int], shape: tuple[int, int], *, thorough: bool, job: Job
 ) -> Overview:
     """The map pooled to at most `shape` cells, each the value of largest magnitude.
 
     Args:
         window: The map.
-        length: Its rows and columns.
+        size: Its rows and columns.
         shape: Rows and columns of the picture at most.
         thorough: Look at every row; otherwise, of a long text, at some rows of each picture row.
         job: Told about every row of the picture.
@@ -35,31 +35,35 @@ def picture(
     Raises:
         Cancelled: The job was cancelled.
     """
-    rows, columns = (min(size, length) for size in shape)
-    row_edges, column_edges = (np.arange(size + 1) * length // size for size in (rows, columns))
+    length, keys = size
+    rows, columns = min(shape[0], length), min(shape[1], keys)
+    row_edges = np.arange(rows + 1) * length // rows
+    column_edges = np.arange(columns + 1) * keys // columns
     sampled = 0
     cells = np.full((rows, columns), np.nan)
     for row in range(rows):
         job.report("pooling the map", row, rows)
         start, stop = int(row_edges[row]), int(row_edges[row + 1])
-        if not thorough and length * length > _QUICK:
-            some = min(max(_QUICK // (length * rows), 1), stop - start)
+        if not thorough and length * keys > _QUICK:
+            some = min(max(_QUICK // (keys * rows), 1), stop - start)
             start += (stop - start - some) // 2
             stop = start + some
         sampled += stop - start
-        for block in _blocks(start, stop, length):
+        for block in _blocks(start, stop, keys):
             job.check()
             pooled = grouping.largest_magnitude(window(block), column_edges)
             cells[row] = grouping.larger(cells[row], pooled)
     return Overview(cells, sampled if sampled < length else None)
 
 
-def span(window: Window, length: int, left_out: list[int], job: Job) -> Extent:
+def span(
+    window: Window, size: tuple[int, int], left_out: tuple[list[int], list[int]], job: Job
+) -> Extent:
     """Least and largest value; of a long text, of sampled rows.
 
     Args:
         window: The map.
-        length: Its rows and columns.
+        size: Its rows and columns.
         left_out: Rows and columns that do not count.
         job: Checked at every block.
 
@@ -67,19 +71,19 @@ def span(window: Window, length: int, left_out: list[int], job: Job) -> Extent:
         Cancelled: The job was cancelled.
     """
     low, high = np.inf, -np.inf
-    for rows in row_blocks(length, SPAN):
+    for rows in row_blocks(size[0], SPAN, size[1]):
         job.check()
         values = window(rows)
-        values[:, left_out] = np.nan
-        values[[row - rows[0] for row in left_out if rows[0] <= row < rows[1]]] = np.nan
+        values[:, left_out[1]] = np.nan
+        values[[row - rows[0] for row in left_out[0] if rows[0] <= row < rows[1]]] = np.nan
         if not np.isnan(values).all():
             low, high = min(low, np.nanmin(values)), max(high, np.nanmax(values))
     if low > high:
         low = high = 0.0
-    return Extent(float(low), float(high), sampled_rows(length, SPAN))
+    return Extent(float(low), float(high), sampled_rows(size[0], SPAN, size[1]))
 
 
-def _blocks(start: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
-    step = max(_BLOCK // length, 1)
+def _blocks(start: int, stop: int, keys: int) -> Iterator[tuple[int, int]]:
+    step = max(_BLOCK // keys, 1)
     for first in range(start, stop, step):
         yield first, min(first + step, stop)

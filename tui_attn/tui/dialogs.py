@@ -46,7 +46,7 @@ def goto(screen: MainScreen) -> None:
             layer = attention_layers(model, wanted.layers)[0]
         head = _first(wanted.heads, model.heads, "head", now.head)
         query = _first(wanted.queries, grid.length, "query", grid.cursor[0])
-        key = _first(wanted.keys, grid.length, "key", grid.cursor[1])
+        key = _first(wanted.keys, grid.width, "key", grid.cursor[1])
         screen.go(layer, head)
         grid.move_to(query, key)
 
@@ -117,6 +117,11 @@ def _find_from(screen: MainScreen, step: int) -> None:
     if not needle:
         raise InspectError("there is nothing to find", "give a part of a token", ExitCode.USAGE)
     hit = state.find(labels, needle, query, step)
+    other = None if screen.identity.seen or hit is not None else screen.key_labels
+    found = None if other is None else state.find(other, needle, key, step)
+    if found is not None:  # cross attention: only the text that is looked at has it
+        screen.grid.move_to(query, found)
+        return
     if hit is None:
         raise InspectError(f"no token contains {visible(needle)}", "find another", ExitCode.USAGE)
     if screen.identity.seen:
@@ -129,12 +134,29 @@ def edit_text(screen: MainScreen) -> None:
     """Edit the text and run it; a model that is open stays warm."""
 
     def submit(text: str) -> None:
-        screen.wanted = replace(screen.wanted, text=text)
-        warm = screen.session is not None
-        screen.ask_open(replace(screen.wanted, model=None if warm else screen.wanted.model))
+        _run(screen, replace(screen.wanted, text=text))
 
     text = screen.wanted.text if screen.session is None else screen.session.run.text
-    screen.app.push_screen(EditText(text, submit))
+    screen.app.push_screen(EditText("Text", text, submit))
+
+
+def edit_decoder_text(screen: MainScreen) -> None:
+    """Edit what an encoder-decoder's decoder reads; the model writes it where it is empty."""
+    if screen.session is None or screen.session.run.decoder_text is None:
+        screen.notify("this model has no decoder that reads a text of its own", markup=False)
+        return
+
+    def submit(text: str) -> None:
+        _run(screen, replace(screen.wanted, decoder_text=text if text.strip() else None))
+
+    title = "What the decoder reads; empty: what the model itself writes"
+    screen.app.push_screen(EditText(title, screen.session.run.decoder_text, submit))
+
+
+def _run(screen: MainScreen, wanted: OpenRequest) -> None:
+    """Run a text through the model, which stays warm."""
+    screen.wanted = wanted
+    screen.ask_open(wanted if screen.session is None else replace(wanted, model=None))
 
 
 def open_model(screen: MainScreen) -> None:
@@ -143,7 +165,7 @@ def open_model(screen: MainScreen) -> None:
 
     def submit(values: dict[str, str]) -> None:
         model = replace(old, name=values["model"].strip() or None, revision=None)
-        screen.wanted = replace(screen.wanted, model=model)
+        screen.wanted = replace(screen.wanted, model=model, decoder_text=None, stack=None)
         screen.ask_open(screen.wanted)
 
     hint = "a hub name, a folder or a GGUF file; empty: the demo"

@@ -88,6 +88,13 @@ ACTIONS = (
         attribution="beside attention",
     ),
     Action(
+        "stack",
+        "S,shift+s",
+        "S",
+        "next stack of an encoder-decoder: encoder, decoder, cross attention",
+        "Maps",
+    ),
+    Action(
         "variant",
         "V,shift+v",
         "V",
@@ -132,6 +139,9 @@ ACTIONS = (
     Action("find_again(1)", "n", "n", "next hit", "Find"),
     Action("find_again(-1)", "N,shift+n", "N", "previous hit", "Find"),
     Action("ask('edit_text')", "t", "t", "edit the text and run it", "Do", "text", "text", "text"),
+    Action(
+        "ask('edit_decoder_text')", "T,shift+t", "T", "edit what a decoder reads and run it", "Do"
+    ),
     Action("ask('open_model')", "o", "o", "open another model", "Do"),
     Action("ask('export')", "e", "e", "export what is shown", "Do", "export", "export", "export"),
     Action("copy_row", "y", "y", "copy the row to the terminal's clipboard", "Do"),

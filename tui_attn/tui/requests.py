@@ -12,6 +12,7 @@ from tui_attn.answers import (
     Inspector,
     ModelRequest,
     Overview,
+    Stack,
     Unit,
     Variant,
     Window,
@@ -36,6 +37,10 @@ class OpenRequest:
     max_tokens: int | None
     keep: Keep | None = None
     """Where the layers stay; None: as ever, and asked about where that does not fit."""
+    decoder_text: str | None = None
+    """What an encoder-decoder's decoder reads; None: what the model itself writes."""
+    stack: Stack | None = None
+    """Which stack of another model is looked at first."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ def place_of(screen: MainScreen) -> Place | None:
         pair=request.pair,
         max_tokens=request.max_tokens,
         keep=request.keep,
+        decoder_text=request.decoder_text,
+        stack=screen.session.model.stack,
         map="identity" if screen.identity.seen else state.map,
         where=str(where),
     )
@@ -45,7 +47,7 @@ def go_back(screen: MainScreen, place: Place) -> None:
         layer = where.layers.resolve(model.layers, "layer")[0]
         head = where.heads.resolve(model.heads, "head")[0]
         query = where.queries.resolve(grid.length, "query")[0]
-        key = where.keys.resolve(grid.length, "key")[0]
+        key = where.keys.resolve(grid.width, "key")[0]
     except (InspectError, ValueError):
         return  # another revision of the model or its tokenizer: the map is shown from its start
     screen.go(layer, head)

@@ -6,7 +6,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widget import Widget
 
-from tui_attn.answers import HeadSummary, ModelInfo
+from tui_attn.answers import HeadSummary, ModelInfo, Stack
 from tui_attn.maps import get
 from tui_attn.render.grid import ZOOMS, Look
 from tui_attn.tui.requests import MapAnswer
@@ -42,6 +42,8 @@ class Stage(Horizontal):
         self.transfer = Titled(LayerGrid(look), id="transfer")
         self.own = Titled(LayerGrid(look), id="own")
         self.compare = Titled(LayerGrid(look), id="compare")
+        self._labels: tuple[list[str], list[str]] = ([], [])
+        self._stack: Stack | None = None
 
     def compose(self) -> ComposeResult:
         """All views; `show` hides the others."""
@@ -87,21 +89,31 @@ class Stage(Horizontal):
         self.compare.display = ready and state.view == "compare"
 
     def start(self, model: ModelInfo, state: ViewState) -> None:
-        """Another model or text."""
+        """Another model, stack or text."""
+        self._stack = model.stack
         self.wall.body.start(model.attention_layers, model.heads, (state.layer, state.head))
         self.wall.title.show(
-            " All heads · raw attention", "columns heads, rows layers; enter opens "
+            f" {self.stack_title}All heads · raw attention",
+            "columns heads, rows layers; enter opens ",
         )
 
-    def set_labels(self, labels: list[str], state: ViewState) -> None:
-        """Other names, or other units, for queries and keys."""
-        for view in self.maps:
-            view.body.set_axes(labels)
-        self.set_labels_of_text(labels, state)
+    @property
+    def stack_title(self) -> str:
+        """What titles say first: the stack of an encoder-decoder."""
+        return "" if self._stack is None else f"{self._stack.capitalize()} · "
 
-    def set_labels_of_text(self, labels: list[str], state: ViewState) -> None:
-        """The tokens or words of the text view."""
-        self.reading.body.set_labels(labels, self.grid.cursor[1 if state.along == "key" else 0])
+    def set_labels(self, labels: tuple[list[str], list[str]], state: ViewState) -> None:
+        """Other names, or other units, for queries and keys."""
+        self._labels = labels
+        for view in self.maps:
+            view.body.set_axes(*labels)
+        self.set_labels_of_text(state)
+
+    def set_labels_of_text(self, state: ViewState) -> None:
+        """The tokens or words of the text view; cross attention has two texts."""
+        along = 1 if state.along == "key" else 0
+        other = self._labels[1 - along] if self._stack == "cross" else None
+        self.reading.body.set_labels(self._labels[along], self.grid.cursor[along], other)
 
     def show_map(self, answer: MapAnswer, state: ViewState, how: str) -> None:
         """Draw cells or pictures of the maps on the screen.
@@ -122,7 +134,7 @@ class Stage(Horizontal):
             variant = f" ({state.variant})" if spec.has_variants else ""
             caption = view.body.caption
             head = f" H{state.head}" if spec.per_head else f" · {how}"
-            where = f" {spec.title}{variant} · L{state.layer}{head}"
+            where = f" {self.stack_title}{spec.title}{variant} · L{state.layer}{head}"
             scale = f"{answer.scale.legend()}{left_out}{note} "
             view.title.show(where + (f" · {caption}" if caption else ""), scale)
             if number == 0:
@@ -153,11 +165,11 @@ class Stage(Horizontal):
         if state.split:
             self.maps[1].body.follow(self.grid)
 
-    def start_split(self, labels: list[str]) -> None:
+    def start_split(self) -> None:
         """The second map looks like the first."""
         second = self.maps[1].body
         second.zoom, second.look = self.grid.zoom, self.grid.look
-        second.set_axes(labels)
+        second.set_axes(*self._labels)
 
     def zoom(self, step: int) -> None:
         """Nearer or farther, in both grids."""

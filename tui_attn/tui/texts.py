@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from tui_attn.answers import Cell, Check, HeadSummary, ModelInfo, Run
+from tui_attn.answers import Cell, Check, DecoderSource, HeadSummary, ModelInfo, Run
 from tui_attn.answers.memory import Keep
 from tui_attn.progress import Progress
 from tui_attn.render import cells, grid
@@ -38,11 +38,25 @@ def status(model: ModelInfo | None, run: Run | None, head_error: float | None) -
     if run is None:
         return left, Text()
     left.append(_KEPT[run.keep], style=_QUIET)
-    count = f"  {len(run.tokens)} tokens"
-    if run.truncated_from is not None:
-        count += f" of {run.truncated_from}"
-    left.append(count)
+    left.append(f"  {_tokens(run)}")
+    if model.stack not in (None, "encoder") and run.decoder_source != "given":
+        left.append(f", decoder {run.decoder_source}", style=_QUIET)
     return left, Text(_passed(run.checks, model, head_error) + " ", style=_QUIET)
+
+
+DECODER_READS: dict[DecoderSource, str] = {
+    "greedy": "what the model itself writes",
+    "copied": "the text itself, since the model cannot write",
+}
+"""Where a decoder's text is from, if nobody gave one."""
+
+
+def _tokens(run: Run) -> str:
+    """How many there are, and how many there were before the text was cut."""
+    if run.looked_at is not None:
+        return f"{len(run.tokens)} x {len(run.looked_at)} tokens"
+    whole = run.truncated_from is not None and len(run.tokens) == run.cut_to
+    return f"{len(run.tokens)} tokens" + (f" of {run.truncated_from}" if whole else "")
 
 
 _KEPT: dict[Keep, str] = {
@@ -77,16 +91,19 @@ def _short(check: Check) -> str:
 
 
 def detail(
-    labels: Sequence[str], cursor: tuple[int, int], cell: Cell | None, identifiable: str
+    labels: tuple[Sequence[str], Sequence[str]],
+    cursor: tuple[int, int],
+    cell: Cell | None,
+    identifiable: str,
 ) -> tuple[Text, Text]:
-    """The detail line: the cursor's cell in numbers."""
-    if not labels:
+    """The detail line: the cursor's cell in numbers; labels are those of queries and of keys."""
+    if not labels[0]:
         return Text(), Text()
     query, key = cursor
     left = Text(" query ", style=_QUIET)
-    left.append(f"{query} {_trimmed(labels[query])}", style=_STRONG)
+    left.append(f"{query} {_trimmed(labels[0][query])}", style=_STRONG)
     left.append(" → key ", style=_QUIET)
-    left.append(f"{key} {_trimmed(labels[key])}", style=_STRONG)
+    left.append(f"{key} {_trimmed(labels[1][key])}", style=_STRONG)
     if cell is None:
         return left, Text("… ")
     if not cell.visible:

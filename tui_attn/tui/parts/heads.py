@@ -198,7 +198,8 @@ class HeadsPart:
         """The detail line: one cell."""
         screen = self._screen
         told = texts.identifiability(self.cell, screen.size.width) if self.cell else ""
-        return texts.detail(screen.labels, screen.grid.cursor, self.cell, told)
+        labels = (screen.labels, screen.key_labels)
+        return texts.detail(labels, screen.grid.cursor, self.cell, told)
 
     def show_panes(self, layers: Pane, heads: Pane) -> None:
         """Layers and heads with the statistic that is chosen."""
@@ -230,6 +231,6 @@ class HeadsPart:
         """The cursor's row as lines of text: key, token and value."""
         screen = self._screen
         return [
-            f"{key}\t{visible(screen.labels[key])}\t{value!r}"
+            f"{key}\t{visible(screen.key_labels[key])}\t{value!r}"
             for key, value in screen.grid.row_values()
         ]

@@ -125,19 +125,21 @@ class EditText(ModalScreen[None]):
     """The text to run, over as many lines as it has.
 
     Args:
+        title: What the text is for.
         text: The text now.
         submit: Takes the new text.
     """
 
-    def __init__(self, text: str, submit: Callable[[str], None]) -> None:
+    def __init__(self, title: str, text: str, submit: Callable[[str], None]) -> None:
         super().__init__()
+        self._title = title
         self._text = text
         self._submit = submit
 
     def compose(self) -> ComposeResult:
         """The dialog."""
         with Vertical(classes="dialog tall"):
-            yield Static(Text("Text"), classes="dialog-title")
+            yield Static(Text(self._title), classes="dialog-title")
             yield _TextField(self._text, id="text-field", soft_wrap=True)
             yield Static(
                 Text("enter: run it   ctrl+n: new line   esc: close"), classes="dialog-note"

@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from tui_attn import places
-from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
+from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Stack, Variant
 from tui_attn.answers.memory import TooLarge
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
@@ -76,7 +76,15 @@ class MainScreen(Screen[None]):
     ) -> None:
         super().__init__()
         self._place = place
-        self.wanted = OpenRequest(request, text, pair, settings.max_tokens, settings.keep)
+        self.wanted = OpenRequest(
+            request,
+            text,
+            pair,
+            settings.max_tokens,
+            settings.keep,
+            settings.decoder_text,
+            settings.stack,
+        )
         self._open_session = open_session
         self._log_path = log
         self.look = look
@@ -85,6 +93,7 @@ class MainScreen(Screen[None]):
         self._loaded: tuple[ModelRequest, Inspector] | None = None
         self.run_number = 0
         self.labels: list[str] = []
+        self.key_labels: list[str] = []
         self.stage = Stage(look)
         self._opening = Lane(self, "open", self._open, self._unexpected)
         self._exporting = Lane(self, "export", self._with_session(compute_export), self._unexpected)
@@ -180,9 +189,12 @@ class MainScreen(Screen[None]):
         session = self.session if request.model is None else self._model(request.model, job)
         if session is None:
             raise InspectError("no model is open", "open one with o", ExitCode.NO_MODEL)
+        if request.model is not None and request.stack is not None:
+            session = session.on(request.stack)
         session.analyse(
             request.text,
             pair=request.pair,
+            decoder_text=request.decoder_text,
             max_tokens=request.max_tokens,
             keep=request.keep,
             job=job,
@@ -205,7 +217,7 @@ class MainScreen(Screen[None]):
         self._opening.ask(request, supersede=True)
 
     def _opened(self, session: Inspector) -> None:
-        """Another model or text: everything on the screen belongs to the old one."""
+        """Another model, stack or text: everything on the screen belongs to the old one."""
         self.session, self._loaded = session, None
         self.run_number += 1
         state, model = self.state, session.model
@@ -337,9 +349,10 @@ class MainScreen(Screen[None]):
         """Other labels or units: the same map under other names."""
         if self.session is None:
             return
-        tokens = self.session.run.tokens
-        self.labels = unit_labels(tokens, self.state.unit, self.state.labels)
-        self.stage.set_labels(self.labels, self.state)
+        run, state = self.session.run, self.state
+        self.labels = unit_labels(run.tokens, state.unit, state.labels)
+        self.key_labels = unit_labels(run.key_tokens, state.unit, state.labels)
+        self.stage.set_labels((self.labels, self.key_labels), state)
         self.identity.relabel()
         self.attribution.relabel()
         self._changed()
@@ -508,6 +521,29 @@ class MainScreen(Screen[None]):
             self.show_lines()
         self._changed()
 
+    def action_stack(self) -> None:
+        """Next stack of an encoder-decoder."""
+        if not self.ready or self.session is None:
+            return
+        stacks, now = self.session.stacks, self.session.model.stack
+        if now is None:
+            self.notify("this model is one stack; encoder-decoders have three", markup=False)
+            return
+        self.to_stack(stacks[(stacks.index(now) + 1) % len(stacks)])
+
+    def to_stack(self, stack: Stack) -> None:
+        """Look at another stack of the model that is open."""
+        if self.session is None:
+            return
+        self.wanted = replace(self.wanted, stack=stack)
+        self._opened(self.session.on(stack))
+        if stack != "encoder" and self.session.run.decoder_source != "given":
+            self.notify(
+                f"the decoder reads {texts.DECODER_READS[self.session.run.decoder_source]}; "
+                "T gives it another text",
+                markup=False,
+            )
+
     def action_flip(self) -> None:
         """Raw to effective and back; where hidden states are shown, rank to similarity."""
         if self.identity.seen:
@@ -531,7 +567,7 @@ class MainScreen(Screen[None]):
         state.beside = "attention" if state.map == "effective" else "effective"
         state.view = "grid"
         self._show_view()
-        self.stage.start_split(self.labels)
+        self.stage.start_split()
         self._changed()
 
     def _to_attribution(self, view: View) -> None:
@@ -634,9 +670,10 @@ class MainScreen(Screen[None]):
         elif state.view != "text":
             state.along = "query"
             self._switch("text")
-            self.stage.set_labels_of_text(self.labels, state)
+            self.stage.set_labels_of_text(state)
         elif state.along == "query":
             state.along = "key"
+            self.stage.set_labels_of_text(state)
         else:
             self._switch("grid")
         self.show_sentence()
@@ -648,13 +685,13 @@ class MainScreen(Screen[None]):
         if self.in_layers:
             self.notify("hidden states belong to tokens, not to words", markup=False)
             return
-        tokens, state = self.session.run.tokens, self.state
+        run, state = self.session.run, self.state
         to_words = state.unit == "token"
         state.unit = "word" if to_words else "token"
-        numbers = [token.word for token in tokens]
-        cursor = tuple(
-            numbers[place] if to_words else numbers.index(place) for place in self.grid.cursor
-        )
+        cursor = []
+        for place, tokens in zip(self.grid.cursor, (run.tokens, run.key_tokens), strict=True):
+            numbers = [token.word for token in tokens]
+            cursor.append(numbers[place] if to_words else numbers.index(place))
         self._relabel()
         self.grid.move_to(cursor[0], cursor[1], notify=False)
         self._align()

@@ -58,16 +58,16 @@ class AttentionGrid(Canvas, inherit_bindings=False):
         self.window: Window | None = None
         self.scale = Scale(0.0, 1.0)
         self.overview: Overview | None = None
-        self._labels: list[str] = []
+        self._rows: list[str] = []
+        self._columns: list[str] = []
 
     # --- what is shown ---------------------------------------------------------------------------
 
-    def set_axes(self, labels: Sequence[str]) -> None:
+    def set_axes(self, rows: Sequence[str], columns: Sequence[str]) -> None:
         """Label rows and columns; old cells are dropped, the cursor stays where it can."""
-        self._labels = list(labels)
+        self._rows, self._columns = list(rows), list(columns)
         self.clear()
-        last = max(len(labels) - 1, 0)
-        self.cursor = (min(self.cursor[0], last), min(self.cursor[1], last))
+        self.cursor = self._inside(*self.cursor)
         self._measure()
 
     def clear(self) -> None:
@@ -92,8 +92,13 @@ class AttentionGrid(Canvas, inherit_bindings=False):
 
     @property
     def length(self) -> int:
-        """Number of rows and columns."""
-        return len(self._labels)
+        """Number of rows."""
+        return len(self._rows)
+
+    @property
+    def width(self) -> int:
+        """Number of columns; as many as rows, but for cross attention."""
+        return len(self._columns)
 
     @property
     def label_width(self) -> int:
@@ -117,19 +122,19 @@ class AttentionGrid(Canvas, inherit_bindings=False):
         if self.zoom != "fit" or self.overview is None or not self.overview.values.size:
             return ""
         rows, columns = self.overview.values.shape
-        if (rows, columns) == (self.length, self.length):
+        if (rows, columns) == (self.length, self.width):
             return ""
-        down, across = self.length / rows, self.length / columns
+        down, across = self.length / rows, self.width / columns
         looked_at = self.overview.sampled_rows
         so_far = "" if looked_at is None else f" of {looked_at:,} rows so far"
         return f"pooled {down:.3g} x {across:.3g}, largest magnitude{so_far}"
 
     def wanted(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Rows and columns to ask for: what is seen and a page around it, or everything."""
-        if self.length <= _WHOLE:
-            return (0, self.length), (0, self.length)
+        if max(self.length, self.width) <= _WHOLE:
+            return (0, self.length), (0, self.width)
         rows, columns = self._seen()
-        return _widened(rows, self.length), _widened(columns, self.length)
+        return _widened(rows, self.length), _widened(columns, self.width)
 
     def row_values(self) -> list[tuple[int, float]]:
         """The cursor's row as far as it is here: (key, value) of visible cells."""
@@ -163,8 +168,7 @@ class AttentionGrid(Canvas, inherit_bindings=False):
         if not self.length:
             return
         old = self.cursor
-        last = self.length - 1
-        self.cursor = (min(max(query, 0), last), min(max(key, 0), last))
+        self.cursor = self._inside(query, key)
         if self.cursor == old:
             return
         if not self._follow_cursor():
@@ -172,6 +176,9 @@ class AttentionGrid(Canvas, inherit_bindings=False):
             self._refresh_around(self.cursor)
         if notify:
             self.post_message(self.CursorMoved(self))
+
+    def _inside(self, query: int, key: int) -> tuple[int, int]:
+        return max(min(query, self.length - 1), 0), max(min(key, self.width - 1), 0)
 
     def follow(self, other: AttentionGrid) -> None:
         """Put the cursor and the scrolling where those of another grid of the same axes are."""
@@ -206,14 +213,14 @@ class AttentionGrid(Canvas, inherit_bindings=False):
     def _seen(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Half-open rows and columns on the screen."""
         if self.zoom == "fit":
-            return (0, self.length), (0, self.length)
+            return (0, self.length), (0, self.width)
         rows_per_line = self.look.rows_per_line(self.zoom)
         top, left = (
             self.scroll_offset.y * rows_per_line,
             self.scroll_offset.x // CELL_WIDTH[self.zoom],
         )
         bottom = min(top + self._body_lines() * rows_per_line, self.length)
-        return (top, bottom), (left, min(left + self._body_columns(), self.length))
+        return (top, bottom), (left, min(left + self._body_columns(), self.width))
 
     def _ask_if_needed(self) -> None:
         if not self.length:
@@ -247,7 +254,7 @@ class AttentionGrid(Canvas, inherit_bindings=False):
             rest = max(self.size.width - self.label_width, 0) % width
             lines = -(-self.length // rows_per_line)
             self.virtual_size = Size(
-                self.label_width + self.length * width + rest, self.header_lines + lines
+                self.label_width + self.width * width + rest, self.header_lines + lines
             )
         self._ask_if_needed()
         self.refresh()
@@ -290,7 +297,7 @@ class AttentionGrid(Canvas, inherit_bindings=False):
         texts, styles = [self._corner(y)], [self._label_style(False)]
         plain, here = self._label_style(False), self._label_style(True)
         for column in range(left, right):
-            box = cells.wrap(self._labels[column], width, self.header_lines, ascii=self.look.ascii)
+            box = cells.wrap(self._columns[column], width, self.header_lines, ascii=self.look.ascii)
             texts.append(box[y])
             styles.append(here if column == self.cursor[1] else plain)
         return grid.merge(texts, styles)
@@ -303,7 +310,7 @@ class AttentionGrid(Canvas, inherit_bindings=False):
         return cells.fit(text, self.label_width, ascii=self.look.ascii)
 
     def _row_label(self, row: int, here: bool) -> Segment:
-        label = cells.fit(self._labels[row], self.label_width - 1, ascii=self.look.ascii)
+        label = cells.fit(self._rows[row], self.label_width - 1, ascii=self.look.ascii)
         return Segment(label + " ", self._label_style(here))
 
     def _body_line(self, line: int) -> list[Segment]:
@@ -356,7 +363,7 @@ class AttentionGrid(Canvas, inherit_bindings=False):
         values = grid.blank(rows_per_line, columns)
         part = self.overview.values[top : top + rows_per_line]
         values[: len(part)] = part
-        cursor = self.cursor[1] * columns // self.length if here else None
+        cursor = self.cursor[1] * columns // self.width if here else None
         if cursor is not None and cursor_row > top:
             cursor = -1 - cursor
         drawn = values[0] if rows_per_line == 1 else values

@@ -17,7 +17,10 @@ from tui_attn.tui.widgets.canvas import Canvas
 
 
 class Sentence(Canvas, inherit_bindings=False):
-    """Tokens in reading order; the cursor's token is the one that looks (or is looked at)."""
+    """Tokens in reading order; the cursor's token is the one that looks (or is looked at).
+
+    Where tokens look at another text (cross attention), that one stands below and is coloured.
+    """
 
     can_focus = True
     DEFAULT_CSS = "Sentence { scrollbar-size: 0 0; width: 1fr; height: 1fr; }"
@@ -37,11 +40,19 @@ class Sentence(Canvas, inherit_bindings=False):
         self._values: dict[int, float] = {}
         self._scale = Scale(0.0, 1.0)
         self._lines: list[list[int]] = []
+        self._reach = 0
+        self._coloured_from = 0
 
-    def set_labels(self, labels: Sequence[str], cursor: int) -> None:
-        """The tokens, in order."""
-        self._labels = [cells.visible(label, ascii=self.look.ascii) for label in labels]
-        self.cursor = min(cursor, max(len(labels) - 1, 0))
+    def set_labels(
+        self, labels: Sequence[str], cursor: int, other: Sequence[str] | None = None
+    ) -> None:
+        """The tokens, in order, among which the cursor moves; `other` is the text it looks at."""
+        self._reach = len(labels)
+        self._coloured_from = 0 if other is None else self._reach
+        self._labels = [
+            cells.visible(label, ascii=self.look.ascii) for label in (*labels, *(other or ()))
+        ]
+        self.cursor = min(cursor, max(self._reach - 1, 0))
         self._values = {}
         self._wrap()
 
@@ -53,15 +64,18 @@ class Sentence(Canvas, inherit_bindings=False):
 
     def move(self, lines: int, tokens: int) -> None:
         """Move the cursor by so many lines and tokens."""
-        if not self._labels:
+        if not self._reach:
             return
         target = self.cursor + tokens
         if lines:
-            here = self._line_of(self.cursor)
-            there = min(max(here + lines, 0), len(self._lines) - 1)
+            here, last = self._line_of(self.cursor), self._line_of(self._reach - 1)
+            there = min(max(here + lines, 0), last)
+            if there == here:  # the text that is looked at may be longer than the screen
+                self.scroll_relative(y=lines, animate=False, force=True)
+                return
             column = self.cursor - self._lines[here][0]
             target = min(self._lines[there][0] + column, self._lines[there][-1])
-        target = min(max(target, 0), len(self._labels) - 1)
+        target = min(max(target, 0), self._reach - 1)
         if target != self.cursor:
             self.cursor = target
             self._follow()
@@ -82,6 +96,9 @@ class Sentence(Canvas, inherit_bindings=False):
         self._lines, used = [], room + 1
         for position, label in enumerate(self._labels):
             wide = cells.width(label) + 1
+            if position and position == self._coloured_from:
+                self._lines.append([])  # between two texts
+                used = room + 1
             if used + wide > room:
                 self._lines.append([])
                 used = 0
@@ -92,7 +109,7 @@ class Sentence(Canvas, inherit_bindings=False):
         self.refresh()
 
     def _line_of(self, token: int) -> int:
-        return next(number for number, line in enumerate(self._lines) if line[-1] >= token)
+        return next(number for number, line in enumerate(self._lines) if line and line[-1] >= token)
 
     def _follow(self) -> None:
         if self._lines:
@@ -110,7 +127,7 @@ class Sentence(Canvas, inherit_bindings=False):
         ramp = self.look.colours.ramp(self._scale.signed)
         segments = []
         for token in self._lines[number]:
-            value = self._values.get(token, np.nan)
+            value = self._values.get(token - self._coloured_from, np.nan)
             level = int(self._scale.levels(np.array([value]), len(ramp))[0])
             style = PLAIN if level == NO_LEVEL or not self.look.colour else ramp.styles[level]
             text = self._labels[token]
