@@ -334,11 +334,13 @@ class FakeSession:
         job: Job | None = None,
     ) -> Overview:
         n = self.length(unit)
-        values = self.window(
+        found = self.window(
             map_name, layer, head, (0, n), (0, n), unit=unit, attribution=attribution, job=job
-        ).values
-        rows, columns = min(shape[0], n), min(shape[1], n)
-        return Overview(values[np.arange(rows) * n // rows][:, np.arange(columns) * n // columns])
+        )
+        rows, columns = (
+            np.arange(size) * n // size for size in (min(shape[0], n), min(shape[1], n))
+        )
+        return Overview(*(part[rows][:, columns] for part in (found.values, found.visible)))
 
     def cell(
         self,
@@ -375,7 +377,8 @@ class FakeSession:
         ).values
         if without_special:
             values = values[1:-1, 1:-1]
-        return Extent(float(np.nanmin(values)), float(np.nanmax(values)))
+        finite = values[np.isfinite(values)]
+        return Extent(float(finite.min()), float(finite.max()))
 
     def summaries(
         self, layer: int, *, variant: Variant = "output", job: Job | None = None

@@ -161,6 +161,28 @@ def test_nan_is_kept() -> None:
     assert made["rows"][0][-1] is None
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("form", FORMATS)
+def test_infinities_are_named_in_every_format(form: str, sign: int) -> None:
+    session = FakeSession(1, 1)
+    window = session.window
+
+    def with_infinity(*args, **kwargs):
+        made = window(*args, **kwargs)
+        made.values[0, 0] = sign * math.inf
+        return made
+
+    session.window = with_infinity
+    data = exported(session, ExportRequest("effective", parse("q=0 k=0"), form))
+    if form == "npz":
+        assert np.load(io.BytesIO(data))["value"].tolist() == [sign * math.inf]
+    else:
+        found = re.search(
+            r"-?inf\b(?!-)", data.decode().split("<details")[0].replace("-inspect", "")
+        )
+        assert found is not None and found[0] == ("inf" if sign > 0 else "-inf")
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_bytes_are_the_same_every_time(form: str, tmp_path: Path) -> None:
     request = ExportRequest("effective", parse("L0H0"), form)
@@ -311,7 +333,7 @@ def test_metadata_may_hold_what_json_has_no_word_for() -> None:
     session.provenance = lambda: {"checks": {"row sums": math.nan}, "shape": (1, math.inf)}
     made = json.loads(exported(session, ExportRequest("heads", format="json")))
     assert made["metadata"]["checks"] == {"row sums": None}
-    assert made["metadata"]["shape"] == [1, None]
+    assert made["metadata"]["shape"] == [1, "inf"]
 
 
 def test_pictures_tell_nan_from_what_a_query_cannot_see() -> None:

@@ -106,5 +106,7 @@ class Run:
     truncated_from: int | None = None
     """Number of tokens before `--max-tokens` cut the text, None if it was not cut."""
     nan_count: int = 0
+    inf_count: int = 0
+    """Among the outputs of heads and the hidden states, like NaN."""
     keep: Keep = "device"
     """Where the layers stay."""

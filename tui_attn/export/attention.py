@@ -172,7 +172,10 @@ def _figure(
     )
     return Figure(
         caption,
-        [labels[query] for query in picked.queries],
+        [
+            f"∅ {labels[query]}" if query in window.blind else labels[query]
+            for query in picked.queries
+        ],
         [labels[key] for key in picked.keys],
         window.values[rows, columns],
         window.visible[rows, columns],

@@ -12,6 +12,7 @@ import torch
 
 from tui_attn import maps
 from tui_attn.answers import (
+    BoolArray,
     Cell,
     Extent,
     FloatArray,
@@ -160,6 +161,7 @@ class Session:
                 pair=pair,
                 truncated_from=encoded.truncated_from,
                 nan_count=found.nan_count,
+                inf_count=found.inf_count,
                 keep=keep or "device",
             )
             self._current = (run, trace)
@@ -202,13 +204,17 @@ class Session:
                 cells = self._function(map_name)(
                     trace, layer, head, token_rows, token_columns, variant
                 )
-                visible = trace.layers[layer].visibility.mask(token_rows, token_columns)
+                visibility = trace.layers[layer].visibility
+                visible = visibility.mask(token_rows, token_columns)
+                blind = visibility.blind(token_rows)
             else:
                 shares = self.attribution.shares(layer, attribution)
                 cells = shares[slice(*token_rows), slice(*token_columns)]
                 visible = self._reaches(token_rows, token_columns)
+                blind = visible.new_zeros(len(visible))
             if unit == "word":
                 cells, visible = grouping.by_words(cells, visible, edges, rows, columns)
+                blind = grouping.all_of_words(blind, edges, rows)
             return Window(
                 map_name,
                 layer,
@@ -217,6 +223,7 @@ class Session:
                 columns,
                 cells.masked_fill(~visible, torch.nan).cpu().numpy(),
                 visible.cpu().numpy(),
+                tuple((blind.nonzero().flatten() + rows[0]).tolist()),
             )
 
     def overview(
@@ -351,6 +358,7 @@ class Session:
             "tokens": len(run.tokens),
             "truncated_from": run.truncated_from,
             "nan_count": run.nan_count,
+            "inf_count": run.inf_count,
             "checks": {check.name: check.error for check in run.checks},
             "counting": "layers, heads and positions count from 0",
             "versions": {
@@ -429,8 +437,8 @@ class Session:
         """A map as a function of its rows."""
         columns = (0, self.length(unit))
 
-        def window(rows: tuple[int, int]) -> FloatArray:
-            return self.window(
+        def window(rows: tuple[int, int]) -> tuple[FloatArray, BoolArray]:
+            found = self.window(
                 map_name,
                 layer,
                 head,
@@ -439,7 +447,8 @@ class Session:
                 variant=variant,
                 unit=unit,
                 attribution=attribution,
-            ).values
+            )
+            return found.values, found.visible
 
         return window
 

@@ -60,7 +60,8 @@ def _alarms(run: Run | None) -> list[str]:
         for check in run.checks
         if not check.ok
     ]
-    return [*failed, f"{run.nan_count} NaN"] if run.nan_count else failed
+    counted = [(run.nan_count, "NaN"), (run.inf_count, "inf")]
+    return [*(f"{count} {name}" for count, name in counted if count), *failed]
 
 
 def _passed(checks: Sequence[Check], model: ModelInfo, head_error: float | None) -> str:
@@ -89,6 +90,9 @@ def detail(
     left.append(f"{key} {_trimmed(labels[key])}", style=_STRONG)
     if cell is None:
         return left, Text("… ")
+    if not cell.visible_keys:
+        left.append("   this query sees no key: its row is fully masked", style=_QUIET)
+        return left, Text()
     if not cell.visible:
         left.append("   not visible to this query", style=_QUIET)
         return left, Text(identifiable + " ", style=_QUIET)

@@ -12,8 +12,8 @@ from textual.strip import Strip
 
 from tui_attn.render import cells
 from tui_attn.render.grid import PLAIN, Look
-from tui_attn.render.palette import shade
-from tui_attn.render.scale import NO_LEVEL, Scale
+from tui_attn.render.palette import BROKEN_CELL, shade
+from tui_attn.render.scale import BROKEN, NO_LEVEL, Scale
 
 
 class Sentence(ScrollView, inherit_bindings=False):
@@ -111,8 +111,11 @@ class Sentence(ScrollView, inherit_bindings=False):
         segments = []
         for token in self._lines[number]:
             value = self._values.get(token, np.nan)
-            level = int(self._scale.levels(np.array([value]), len(ramp))[0])
-            style = PLAIN if level == NO_LEVEL or not self.look.colour else ramp.styles[level]
+            known = np.array([token in self._values])
+            level = int(self._scale.levels(np.array([value]), len(ramp), known)[0])
+            style = PLAIN
+            if self.look.colour and level != NO_LEVEL:
+                style = BROKEN_CELL if level == BROKEN else ramp.styles[level]
             text = self._labels[token]
             if not self.look.colour and value == value:  # value and sign without colour
                 mark = shade(
@@ -120,7 +123,7 @@ class Sentence(ScrollView, inherit_bindings=False):
                 )
                 gap = "-" if value < 0 and mark != " " else mark
             else:
-                gap = " "
+                gap = "?" if level == BROKEN else " "
             if token == self.cursor:
                 style = self.look.cursor
             segments += [Segment(text, base + style), Segment(gap, base)]
