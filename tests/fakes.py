@@ -38,6 +38,7 @@ from tui_attn.answers.identity import (
     choose,
 )
 from tui_attn.answers.memory import Keep, MemoryPlan, TooLarge
+from tui_attn.answers.runs import TooLong
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import get
 from tui_attn.progress import Job
@@ -222,6 +223,8 @@ class FakeSession:
         self.windows = 0
         self.short_of_memory: tuple[MemoryPlan, tuple[Keep, ...]] | None = None
         """What a text would need, and the ways that work."""
+        self.limit: int | None = None
+        """How many tokens the model takes."""
         self.run: Run
         self.analyse("the cat sat on the mat")
 
@@ -247,6 +250,8 @@ class FakeSession:
         if self._length is not None:
             words = [words[i % len(words)] for i in range(self._length)]
         names = ["[CLS]", *words, "[SEP]"][:max_tokens]
+        if self.limit is not None and len(names) > self.limit:
+            raise TooLong(len(names), self.limit)
         tokens = []
         word = -1
         for position, token in enumerate(names):
@@ -254,7 +259,8 @@ class FakeSession:
             special = position in (0, len(words) + 1)
             tokens.append(Token(position, 100 + position, "Ġ" + token, token, special, word))
         checks = (Check("row sums", True, 2e-16, 1e-6), Check("A V = o", True, 3e-7, 1e-4))
-        self.run = Run(text, tuple(tokens), checks, 0.01, pair, keep=keep or "device")
+        cut = len(words) + 2 if len(names) < len(words) + 2 else None
+        self.run = Run(text, tuple(tokens), checks, 0.01, pair, cut, keep=keep or "device")
         return self.run
 
     def length(self, unit: Unit = "token") -> int:

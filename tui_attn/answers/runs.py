@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tui_attn.answers.memory import Keep
+from tui_attn.errors import ExitCode, InspectError
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """The names that accelerate has for ways to spread a model."""
@@ -110,3 +111,16 @@ class Run:
     """Among the outputs of heads and the hidden states, like NaN."""
     keep: Keep = "device"
     """Where the layers stay."""
+
+
+class TooLong(InspectError):
+    """A text of more tokens than the model takes; it can be cut."""
+
+    def __init__(self, tokens: int, limit: int) -> None:
+        super().__init__(
+            f"the text has {tokens:,} tokens and the model takes {limit:,}",
+            f"shorten it, or cut it with --max-tokens {limit}",
+            ExitCode.INPUT,
+        )
+        self.tokens = tokens
+        self.limit = limit

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from tui_attn.answers import Token
+from tui_attn.answers.runs import TooLong
 from tui_attn.errors import ExitCode, InspectError
 
 _BYTE_NAME = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "·"
+T = TypeVar("T")
 _READABLE = str.maketrans({" ": _SPACE, "\n": "⏎", "\t": "⇥"})
 
 
@@ -54,57 +57,86 @@ def encode(
         model_limit: The longest input that the model takes.
 
     Raises:
-        InspectError: The text is empty or too long (exit code 5).
+        TooLong: It has more tokens than the model takes (exit code 5).
+        InspectError: It is empty, or cannot be cut that short (5).
     """
-    if not text.strip() or (pair is not None and not pair.strip()):
-        raise InspectError(
-            "the text is empty", "give a text with at least one word", ExitCode.INPUT
-        )
-    encoding = _call(tokenizer, text, pair)
-    full_length = len(encoding["input_ids"])
+    for one, what in ((text, "the text"), (pair, "the second text")):
+        if one is not None and not one.strip():
+            raise InspectError(
+                f"{what} is empty", "give a text with at least one word", ExitCode.INPUT
+            )
+    made = _call(tokenizer, text, pair)
+    full_length = len(made.ids)
     if max_tokens is not None and full_length > max_tokens:
-        encoding = _call(tokenizer, text, pair, truncation=True, max_length=max_tokens)
-    ids = [int(token_id) for token_id in encoding["input_ids"]]
-    if model_limit is not None and len(ids) > model_limit:
-        raise InspectError(
-            f"the text has {len(ids)} tokens and the model takes {model_limit}",
-            f"shorten it, or cut it with --max-tokens {model_limit}",
-            ExitCode.INPUT,
-        )
+        made = _call(tokenizer, text, pair, max_tokens)
+        if len(made.ids) > max_tokens:  # tokenizers cut nothing then
+            raise InspectError(
+                f"the text cannot be cut to {max_tokens} tokens",
+                "give more --max-tokens: special tokens take some",
+                ExitCode.INPUT,
+            )
+    if model_limit is not None and len(made.ids) > model_limit:
+        raise TooLong(len(made.ids), model_limit)
     special = set(tokenizer.all_special_ids)
-    if all(token_id in special for token_id in ids):
+    if all(token_id in special for token_id in made.ids):
         raise InspectError(
-            "the text has no token that this model can read",
-            "give a text with at least one word",
+            "the text has only special tokens",
+            "give a text with at least one word, or more --max-tokens",
             ExitCode.INPUT,
         )
-    segments = [int(segment) for segment in encoding.get("token_type_ids") or [0] * len(ids)]
     return Encoded(
-        ids,
-        segments,
-        _name(tokenizer, encoding, ids, segments),
-        full_length if full_length != len(ids) else None,
-        "token_type_ids" in encoding,
+        made.ids,
+        made.segments,
+        _name(tokenizer, made),
+        full_length if full_length != len(made.ids) else None,
+        made.takes_segments,
     )
 
 
-def _call(tokenizer: Any, text: str, pair: str | None, **options: object) -> Any:  # noqa: ANN401
+@dataclass(frozen=True)
+class _Made:
+    """What a tokenizer made, without its padding; words and sequences where it counts them."""
+
+    ids: list[int]
+    segments: list[int]
+    takes_segments: bool
+    words: list[int | None] | None
+    sequences: list[int | None] | None
+
+
+def _call(tokenizer: Any, text: str, pair: str | None, most: int | None = None) -> _Made:  # noqa: ANN401
     # Lone surrogates are no text in any encoding; tokenizers written in Rust refuse them.
     clean = text.encode("utf-8", "replace").decode("utf-8")
     second = None if pair is None else pair.encode("utf-8", "replace").decode("utf-8")
-    return tokenizer(clean, second, **options)
+    cut = {} if most is None else {"truncation": True, "max_length": most}
+    encoding = tokenizer(clean, second, padding=False, **cut)
+    ids = encoding["input_ids"]
+    # Some tokenizers pad whatever they are told: a text alone needs none.
+    there = [place for place, seen in enumerate(encoding.get("attention_mask") or ids) if seen]
+
+    def kept(values: Sequence[T]) -> list[T]:
+        return [values[place] for place in there]
+
+    words: list[int | None] | None = None
+    sequences: list[int | None] | None = None
+    with suppress(ValueError):  # slow tokenizers number no words
+        words, sequences = kept(encoding.word_ids()), kept(encoding.sequence_ids())
+    segments = encoding.get("token_type_ids")
+    return _Made(
+        [int(token_id) for token_id in kept(ids)],
+        [int(segment) for segment in kept(segments or [0] * len(ids))],
+        "token_type_ids" in encoding,
+        words,
+        sequences,
+    )
 
 
-def _name(
-    tokenizer: Any,  # noqa: ANN401
-    encoding: Any,  # noqa: ANN401
-    ids: list[int],
-    segments: list[int],
-) -> tuple[Token, ...]:
+def _name(tokenizer: Any, made: _Made) -> tuple[Token, ...]:  # noqa: ANN401
+    ids = made.ids
     raw_names = [str(name) for name in tokenizer.convert_ids_to_tokens(ids)]
     special = set(tokenizer.all_special_ids)
     byte_level = _is_byte_level(tokenizer)
-    words = _words(encoding, raw_names, [token_id in special for token_id in ids])
+    words = _words(made, raw_names, [token_id in special for token_id in ids])
     return tuple(
         Token(
             position=position,
@@ -113,7 +145,7 @@ def _name(
             text=raw if token_id in special else readable(raw, byte_level=byte_level),
             special=token_id in special,
             word=words[position],
-            segment=segments[position],
+            segment=made.segments[position],
         )
         for position, (token_id, raw) in enumerate(zip(ids, raw_names, strict=True))
     )
@@ -175,18 +207,15 @@ def _is_byte_level(tokenizer: Any) -> bool:  # noqa: ANN401
     return any(kind.get("type") == "ByteLevel" for kind in kinds)
 
 
-def _words(encoding: Any, raw_names: list[str], special: list[bool]) -> list[int]:  # noqa: ANN401
+def _words(made: _Made, raw_names: list[str], special: list[bool]) -> list[int]:
     """A number for each token's word, counting from 0 in order of appearance."""
-    try:
-        given: list[int | None] = encoding.word_ids()
+    if made.words is not None and made.sequences is not None:
+        pairs = list(zip(made.words, made.sequences, strict=True))
         starts = [
-            word is None or position == 0 or word != given[position - 1]
-            for position, word in enumerate(given)
+            pair[0] is None or position == 0 or pair != pairs[position - 1]
+            for position, pair in enumerate(pairs)
         ]
-        sequence_ids = encoding.sequence_ids()
-        for position in range(1, len(starts)):
-            starts[position] |= sequence_ids[position] != sequence_ids[position - 1]
-    except ValueError:  # slow tokenizers number no words: go by the marks of the vocabulary
+    else:  # go by the marks of the vocabulary
         marked = any(name.startswith(("▁", "Ġ")) for name in raw_names)
         starts = [
             name.startswith(("▁", "Ġ")) if marked else not name.startswith("##")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
 from tui_attn.answers.memory import Keep, MemoryPlan, TooLarge, size
+from tui_attn.answers.runs import TooLong
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.export import (
     FORMATS,
@@ -125,15 +126,21 @@ def _find_from(screen: MainScreen, step: int) -> None:
         screen.grid.move_to(hit, key)
 
 
-def edit_text(screen: MainScreen) -> None:
-    """Edit the text and run it; a model that is open stays warm."""
+def edit_text(screen: MainScreen, text: str | None = None) -> None:
+    """Edit the text and run it; a model that is open stays warm.
+
+    Args:
+        screen: Where it is shown.
+        text: What there is to edit; None: the text on the screen.
+    """
 
     def submit(text: str) -> None:
         screen.wanted = replace(screen.wanted, text=text)
         warm = screen.session is not None
         screen.ask_open(replace(screen.wanted, model=None if warm else screen.wanted.model))
 
-    text = screen.wanted.text if screen.session is None else screen.session.run.text
+    if text is None:
+        text = screen.wanted.text if screen.session is None else screen.session.run.text
     screen.app.push_screen(EditText(text, submit))
 
 
@@ -285,6 +292,20 @@ def ask_for_room(screen: MainScreen, request: OpenRequest, error: TooLarge) -> N
     answers.append(
         Answer("try it all the same", _needs(plan, tried or "device"), take(keep=tried or "device"))
     )
+    screen.app.push_screen(Menu(f"{error.title}.", answers))
+
+
+def ask_to_cut(screen: MainScreen, request: OpenRequest, error: TooLong) -> None:
+    """Ask whether a text that the model does not take shall be cut."""
+
+    def cut() -> None:
+        screen.ask_open(replace(request, max_tokens=error.limit))
+
+    left_out = f"the last {error.tokens - error.limit:,} are left out"
+    answers = [
+        Answer(f"cut it to {error.limit:,} tokens", left_out, cut),
+        Answer("edit the text", "and run it again", lambda: edit_text(screen, request.text)),
+    ]
     screen.app.push_screen(Menu(f"{error.title}.", answers))
 
 

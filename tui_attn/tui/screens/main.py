@@ -19,6 +19,7 @@ from textual.widgets import Static
 from tui_attn import places
 from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
 from tui_attn.answers.memory import TooLarge
+from tui_attn.answers.runs import TooLong
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import MAPS, get
@@ -274,6 +275,9 @@ class MainScreen(Screen[None]):
             self._not_opened()
             if isinstance(error, TooLarge):
                 self._dialogs.ask_for_room(self, request, error)
+                return
+            if isinstance(error, TooLong):
+                self._dialogs.ask_to_cut(self, request, error)
                 return
         elif isinstance(request, ExportRequested):
             self.show_detail()
