@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -445,3 +446,23 @@ def test_sampled_statistics_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     request = ExportRequest("heads", format="json")
     assert metadata(short, request)["sampled_rows"] is None
     assert metadata(long, request)["sampled_rows"] == 256
+
+
+def test_a_pair_of_texts_has_segments_and_blocks() -> None:
+    session = FakeSession(1, 1)
+    session.analyse("the cat sat", pair="a mat")
+    of = [0, 0, 0, 1, 1]
+    tokens = [replace(t, segment=s) for t, s in zip(session.run.tokens, of, strict=True)]
+    session.run = replace(session.run, tokens=tuple(tokens))
+    found = rows(session, ExportRequest("attention", parse("q=A k=B")))
+    assert {(row["query"], row["key"]) for row in found} == {
+        (query, key) for query in "012" for key in "34"
+    }
+    made = json.loads(exported(session, ExportRequest("attention", parse("q=B k=A"), "json")))
+    assert made["metadata"]["segments"] == {"A": [0, 3], "B": [3, 5]}
+    assert made["metadata"]["selection"] == "q=B k=A"
+    assert len(made["rows"]) == 6
+    made = json.loads(exported(session, ExportRequest("identity", parse("L0 q=B"), "json")))
+    assert {row[1] for row in made["rows"]} == {3}  # the last one is special
+    with pytest.raises(InspectError, match="--pair"):
+        exported(FakeSession(1, 1), ExportRequest("attention", parse("q=A")))

@@ -152,3 +152,16 @@ def test_a_text_of_one_token_is_a_text() -> None:
     encoded = tokens.encode(BYTES, "a")
     assert len(encoded.ids) == 1
     assert tokens.encode(BYTES, "abc", max_tokens=1).truncated_from == 3
+
+
+def test_texts_of_a_pair_are_told_apart_also_where_the_model_is_not_told() -> None:
+    made = tiny.word_tokenizer("the cat sat")
+    assert [t.segment for t in tokens.encode(made, "the cat", pair="sat").tokens] == [0] * 4 + [
+        1
+    ] * 2
+    made.model_input_names = ["input_ids", "attention_mask"]
+    encoded = tokens.encode(made, "the cat", pair="sat")
+    assert [token.segment for token in encoded.tokens] == [0] * 4 + [1] * 2
+    assert not any(encoded.segments) and not encoded.takes_segments
+    plain = tokens.encode(BYTES, "ab", pair="c")
+    assert [token.segment for token in plain.tokens] == [0, 0, 1]

@@ -18,7 +18,7 @@ from tui_attn.answers.heads import (
     Window,
 )
 from tui_attn.answers.inspector import Inspector
-from tui_attn.answers.runs import DEVICE_MAPS, Check, ModelInfo, ModelRequest, Run, Token
+from tui_attn.answers.runs import DEVICE_MAPS, Check, ModelInfo, ModelRequest, Piece, Run, Token
 
 __all__ = [
     "DEVICE_MAPS",
@@ -34,6 +34,7 @@ __all__ = [
     "ModelInfo",
     "ModelRequest",
     "Overview",
+    "Piece",
     "Run",
     "Token",
     "Unit",

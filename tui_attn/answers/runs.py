@@ -69,6 +69,15 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """What a token has of a character that several tokens share: part 1 … of."""
+
+    character: str
+    part: int
+    of: int
+
+
+@dataclass(frozen=True)
 class Token:
     """One token of the input, at `position`."""
 
@@ -82,6 +91,11 @@ class Token:
     word: int
     """Number of the word it belongs to; a special token is a word of its own."""
     segment: int = 0
+    joined: str | None = None
+    """What it adds to the readable text: a character of several tokens stands at the first of them.
+    None: its own text."""
+    pieces: tuple[Piece, ...] = ()
+    """The characters that it has only a part of."""
 
 
 @dataclass(frozen=True)

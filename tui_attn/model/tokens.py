@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, TypeVar
 
-from tui_attn.answers import Token
+from tui_attn.answers import Piece, Token
 from tui_attn.answers.runs import TooLong
 from tui_attn.errors import ExitCode, InspectError
 
+_LOOSE = re.compile("[\udc80-\udcff]+")
+"""Bytes that are part of no character, as `surrogateescape` decodes them."""
 _BYTE_NAME = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "·"
 T = TypeVar("T")
@@ -136,7 +139,10 @@ def _name(tokenizer: Any, made: _Made) -> tuple[Token, ...]:  # noqa: ANN401
     raw_names = [str(name) for name in tokenizer.convert_ids_to_tokens(ids)]
     special = set(tokenizer.all_special_ids)
     byte_level = _is_byte_level(tokenizer)
-    words = _words(made, raw_names, [token_id in special for token_id in ids])
+    is_special = [token_id in special for token_id in ids]
+    words = _words(made, raw_names, is_special)
+    joined, pieces = _characters(raw_names, is_special, byte_level)
+    segments = _named_segments(made)
     return tuple(
         Token(
             position=position,
@@ -145,7 +151,9 @@ def _name(tokenizer: Any, made: _Made) -> tuple[Token, ...]:  # noqa: ANN401
             text=raw if token_id in special else readable(raw, byte_level=byte_level),
             special=token_id in special,
             word=words[position],
-            segment=made.segments[position],
+            segment=segments[position],
+            joined=joined[position],
+            pieces=pieces[position],
         )
         for position, (token_id, raw) in enumerate(zip(ids, raw_names, strict=True))
     )
@@ -167,22 +175,69 @@ def readable(raw: str, *, byte_level: bool) -> str:
     `Ġthe` and `▁the` become `·the`, a newline `⏎`, bytes that are only part of a character
     `⟨f0 9f⟩`; names of word pieces (`##ing`) stay.
     """
+    return _shown(_bytes_of(raw, byte_level))
+
+
+def _bytes_of(raw: str, byte_level: bool) -> bytes:
+    """What a vocabulary name stands for, in UTF-8."""
     if byte_level:
         table = _byte_alphabet()
         if all(character in table for character in raw):
-            return _from_bytes(bytes(table[character] for character in raw))
-        return raw.translate(_READABLE)
-    byte = _BYTE_NAME.fullmatch(raw)
-    if byte:
-        return _from_bytes(bytes([int(byte[1], 16)]))
-    return raw.replace("▁", _SPACE).translate(_READABLE)
+            return bytes(table[character] for character in raw)
+    else:
+        byte = _BYTE_NAME.fullmatch(raw)
+        if byte:
+            return bytes([int(byte[1], 16)])
+        raw = raw.replace("▁", " ")
+    return raw.encode("utf-8", "replace")
 
 
-def _from_bytes(value: bytes) -> str:
-    try:
-        return value.decode("utf-8").translate(_READABLE)
-    except UnicodeDecodeError:
-        return f"⟨{value.hex(' ')}⟩"
+def _shown(value: bytes) -> str:
+    """Bytes as people read them; those that make no character as numbers."""
+    return _LOOSE.sub(
+        lambda loose: f"⟨{loose[0].encode('utf-8', 'surrogateescape').hex(' ')}⟩",
+        value.decode("utf-8", "surrogateescape").translate(_READABLE),
+    )
+
+
+def _named_segments(made: _Made) -> list[int]:
+    """The text of a pair that each token belongs to, also where the model is not told.
+
+    A special token belongs where the tokenizer counts it, or to the text before it.
+    """
+    if made.sequences is None or any(made.segments):
+        return made.segments
+    found: list[int] = []
+    for sequence in made.sequences:
+        found.append(sequence if sequence is not None else found[-1] if found else 0)
+    return found
+
+
+def _characters(
+    raw_names: list[str], special: list[bool], byte_level: bool
+) -> tuple[list[str | None], list[tuple[Piece, ...]]]:
+    """What each token adds to the text, and of which characters it has only a part."""
+    joined: list[str | None] = [None] * len(raw_names)
+    pieces: list[tuple[Piece, ...]] = [()] * len(raw_names)
+    for is_special, run in groupby(range(len(raw_names)), key=special.__getitem__):
+        if is_special:
+            continue
+        spelled = [(place, _bytes_of(raw_names[place], byte_level)) for place in run]
+        owners = [place for place, value in spelled for _ in value]
+        added: dict[int, list[bytes]] = {place: [] for place, _ in spelled}
+        start = 0
+        whole = b"".join(value for _, value in spelled)
+        for character in whole.decode("utf-8", "surrogateescape"):
+            value = character.encode("utf-8", "surrogateescape")
+            added[owners[start]].append(value)
+            sharing = list(dict.fromkeys(owners[start : start + len(value)]))
+            for part, place in enumerate(sharing, 1):
+                if len(sharing) > 1:
+                    pieces[place] += (Piece(character, part, len(sharing)),)
+            start += len(value)
+        for place, values in added.items():
+            joined[place] = _shown(b"".join(values))
+    return joined, pieces
 
 
 @lru_cache(maxsize=1)

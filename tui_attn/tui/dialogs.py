@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -46,8 +46,9 @@ def goto(screen: MainScreen) -> None:
         if not wanted.layers.everything:
             layer = attention_layers(model, wanted.layers)[0]
         head = _first(wanted.heads, model.heads, "head", now.head)
-        query = _first(wanted.queries, grid.length, "query", grid.cursor[0])
-        key = _first(wanted.keys, grid.length, "key", grid.cursor[1])
+        segments = screen.segments
+        query = _first(wanted.queries, grid.length, "query", grid.cursor[0], segments)
+        key = _first(wanted.keys, grid.length, "key", grid.cursor[1], segments)
         screen.go(layer, head)
         grid.move_to(query, key)
 
@@ -63,8 +64,9 @@ def _goto_layer(screen: MainScreen, wanted: Selection) -> None:
         column = 1 + _first(wanted.layers, layers, "layer", column - 1)
     screen.identity.grid.move_to(row, column)
     if not wanted.queries.everything:
-        count = len(_session(screen).run.tokens)
-        screen.identity.go_to_token(wanted.queries.resolve(count, "query")[0])
+        segments = [token.segment for token in _session(screen).run.tokens]
+        chosen = wanted.queries.resolve(len(segments), "query", segments)
+        screen.identity.go_to_token(chosen[0])
 
 
 def choices(screen: MainScreen) -> None:
@@ -88,8 +90,8 @@ def choices(screen: MainScreen) -> None:
     screen.app.push_screen(Choices("Effective and null attention", lines))
 
 
-def _first(span: Span, count: int, what: str, now: int) -> int:
-    return now if span.everything else span.resolve(count, what)[0]
+def _first(span: Span, count: int, what: str, now: int, segments: Sequence[int] = ()) -> int:
+    return now if span.everything else span.resolve(count, what, segments)[0]
 
 
 def find(screen: MainScreen) -> None:

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from tui_attn.answers import Cell, Check, HeadSummary, ModelInfo, Run
+from tui_attn.answers import Cell, Check, HeadSummary, ModelInfo, Run, Token
 from tui_attn.answers.memory import Keep
 from tui_attn.progress import Progress
 from tui_attn.render import cells, grid
@@ -77,17 +77,42 @@ def _short(check: Check) -> str:
     return f"{check.name} {check.error:.0e}" if check.error > 0 else f"{check.name} ok"
 
 
+def note(token: Token, segments: Sequence[str] = ()) -> str:
+    """What a label does not say: the character that it is a part of, its segment.
+
+    Args:
+        token: The token.
+        segments: Names of the segments, where there are several.
+    """
+    parts = [f"{one.part}/{one.of} of {cells.visible(one.character)}" for one in token.pieces]
+    return " ".join([*parts, *segments[token.segment : token.segment + 1]])
+
+
 def detail(
-    labels: Sequence[str], cursor: tuple[int, int], cell: Cell | None, identifiable: str
+    labels: Sequence[str],
+    cursor: tuple[int, int],
+    cell: Cell | None,
+    identifiable: str,
+    notes: tuple[str, str] = ("", ""),
 ) -> tuple[Text, Text]:
-    """The detail line: the cursor's cell in numbers."""
+    """The detail line: the cursor's cell in numbers.
+
+    Args:
+        labels: Of all tokens or words.
+        cursor: Query and key.
+        cell: The numbers, None while they are on their way.
+        identifiable: What is said about the query.
+        notes: What else is known of the query and the key.
+    """
     if not labels:
         return Text(), Text()
     query, key = cursor
     left = Text(" query ", style=_QUIET)
     left.append(f"{query} {_trimmed(labels[query])}", style=_STRONG)
+    left.append(f" {notes[0]}" if notes[0] else "", style=_QUIET)
     left.append(" → key ", style=_QUIET)
     left.append(f"{key} {_trimmed(labels[key])}", style=_STRONG)
+    left.append(f" {notes[1]}" if notes[1] else "", style=_QUIET)
     if cell is None:
         return left, Text("… ")
     if not cell.visible_keys:

@@ -196,7 +196,9 @@ class HeadsPart:
         """The detail line: one cell."""
         screen = self._screen
         told = texts.identifiability(self.cell, screen.size.width) if self.cell else ""
-        return texts.detail(screen.labels, screen.grid.cursor, self.cell, told)
+        query, key = screen.grid.cursor
+        notes = screen.note(query), screen.note(key)
+        return texts.detail(screen.labels, screen.grid.cursor, self.cell, told, notes)
 
     def show_panes(self, layers: Pane, heads: Pane) -> None:
         """Layers and heads with the statistic that is chosen."""

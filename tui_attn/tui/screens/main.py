@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from tui_attn import places
-from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
+from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Unit, Variant
 from tui_attn.answers.memory import TooLarge
 from tui_attn.answers.runs import TooLong
 from tui_attn.config import Settings
@@ -28,6 +28,7 @@ from tui_attn.progress import Job
 from tui_attn.render.cells import visible
 from tui_attn.render.grid import Look
 from tui_attn.render.palette import COLOUR_MAPS
+from tui_attn.selection import SEGMENTS
 from tui_attn.tui import returning, texts
 from tui_attn.tui.jobs import Done, Lane, Progressed
 from tui_attn.tui.keys import bindings
@@ -152,6 +153,31 @@ class MainScreen(Screen[None]):
         """The tokens' names, whatever the unit of the grid is."""
         tokens = self.session.run.tokens if self.session else ()
         return unit_labels(tokens, "token", self.state.labels)
+
+    @property
+    def segments(self) -> list[int]:
+        """The segment of each row of the grid."""
+        tokens = self.session.run.tokens if self.session else ()
+        if self.state.unit == "token":
+            return [token.segment for token in tokens]
+        return list({token.word: token.segment for token in reversed(tokens)}.values())[::-1]
+
+    def note(self, position: int, unit: Unit | None = None) -> str:
+        """What the label of a token, or of the first token of a word, does not say.
+
+        Args:
+            position: Of a token or word.
+            unit: What is counted; None: as the grid does.
+        """
+        if self.session is None:
+            return ""
+        run = self.session.run
+        names = SEGMENTS if run.pair is not None else ()
+        if (unit or self.state.unit) == "token":
+            tokens = run.tokens[position : position + 1]
+        else:
+            tokens = tuple(replace(one, pieces=()) for one in run.tokens if one.word == position)
+        return texts.note(tokens[0], names) if tokens else ""
 
     @property
     def lanes(self) -> list[Lane[Any, Any]]:
