@@ -41,6 +41,7 @@ from tui_attn.answers.identity import (
     choose,
 )
 from tui_attn.answers.memory import Keep, MemoryPlan, TooLarge
+from tui_attn.answers.runs import TooLong
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import get
 from tui_attn.progress import Job
@@ -230,6 +231,8 @@ class FakeSession:
         self.windows = 0
         self.short_of_memory: tuple[MemoryPlan, tuple[Keep, ...]] | None = None
         """What a text would need, and the ways that work."""
+        self.limit: int | None = None
+        """How many tokens the model takes."""
         self.run: Run
         self.analyse("the cat sat on the mat")
 
@@ -257,11 +260,23 @@ class FakeSession:
         words = self._words or text.split()
         if self._length is not None:
             words = [words[i % len(words)] for i in range(self._length)]
-        read = named(["[CLS]", *words, "[SEP]"][:max_tokens])
-        checks = (Check("row sums", True, 2e-16, 1e-6), Check("A V = o", True, 3e-7, 1e-4))
-        self.run = Run(text, read, checks, 0.01, pair, keep=keep or "device")
-        source = "greedy" if decoder_text is None else "given"
+        names = ["[CLS]", *words, "[SEP]"][:max_tokens]
+        if self.limit is not None and len(names) > self.limit:
+            raise TooLong(len(names), self.limit)
+        read = named(names)
         written = named(["[BOS]", *(decoder_text or "le chat ##on dort").split()])
+        checks = (Check("row sums", True, 2e-16, 1e-6), Check("A V = o", True, 3e-7, 1e-4))
+        full = len(words) + 2
+        self.run = Run(
+            text,
+            read,
+            checks,
+            0.01,
+            pair,
+            full if len(names) < full else None,
+            keep=keep or "device",
+        )
+        source = "greedy" if decoder_text is None else "given"
         for stack, session in self._every.items():
             session.run = replace(
                 self.run,
@@ -358,11 +373,12 @@ class FakeSession:
         job: Job | None = None,
     ) -> Overview:
         n, m = self.length(unit), self.length(unit, "key")
-        values = self.window(
+        found = self.window(
             map_name, layer, head, (0, n), (0, m), unit=unit, attribution=attribution, job=job
-        ).values
-        rows, columns = min(shape[0], n), min(shape[1], m)
-        return Overview(values[np.arange(rows) * n // rows][:, np.arange(columns) * m // columns])
+        )
+        size = min(shape[0], n), min(shape[1], m)
+        rows, columns = np.arange(size[0]) * n // size[0], np.arange(size[1]) * m // size[1]
+        return Overview(*(part[rows][:, columns] for part in (found.values, found.visible)))
 
     def cell(
         self,
@@ -399,7 +415,8 @@ class FakeSession:
         ).values
         if without_special:
             values = values[1:-1, 1:-1]
-        return Extent(float(np.nanmin(values)), float(np.nanmax(values)))
+        finite = values[np.isfinite(values)]
+        return Extent(float(finite.min()), float(finite.max()))
 
     def summaries(
         self, layer: int, *, variant: Variant = "output", job: Job | None = None

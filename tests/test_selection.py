@@ -31,10 +31,30 @@ def test_selections(text, layers, heads, queries, keys) -> None:
     assert parse(str(made)) == made or "all" in text or "*" in text
 
 
-@pytest.mark.parametrize("text", ["L", "5", "q12", "L5 L6", "k=1;2", "q=1..3", "L5H3x", "q=="])
+@pytest.mark.parametrize(
+    "text",
+    ["L", "5", "q12", "L5 L6", "k=1;2", "q=1..3", "L5H3x", "q==", "q=C", "q=AB", "LA", "q=A,B"],
+)
 def test_what_cannot_be_read_is_a_usage_error(text: str) -> None:
     with pytest.raises(InspectError) as caught:
         parse(text)
+    assert caught.value.code == ExitCode.USAGE
+
+
+def test_the_texts_of_a_pair_have_names() -> None:
+    made = parse("L1 q=A k=b")
+    segments = [0, 0, 0, 1, 1]
+    assert str(made) == "L1 q=A k=B"
+    assert parse(str(made)) == made
+    assert made.queries.resolve(5, "query", segments) == [0, 1, 2]
+    assert made.keys.resolve(5, "key", segments) == [3, 4]
+
+
+@pytest.mark.parametrize("segments", [(), (0, 0, 0)])
+@pytest.mark.parametrize("name", ["A", "B"])
+def test_a_text_alone_has_no_segments(name: str, segments: tuple[int, ...]) -> None:
+    with pytest.raises(InspectError, match=r"no query [AB].*--pair") as caught:
+        parse(f"q={name}").queries.resolve(3, "query", segments)
     assert caught.value.code == ExitCode.USAGE
 
 

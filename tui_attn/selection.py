@@ -3,21 +3,27 @@
 A selection names layers (`L5`, `L0:3`, `L*`), heads (`H3`, `H0,2`), queries (`q=12`) and keys
 (`k=0:20`), in any order, each at most once; what is not named is everything. Ranges are half-open
 as in Python, counts start at 0, and a negative number counts from the end (`q=-1` is the last
-token). Where hidden states are selected, `Lemb` or `Lemb,0,3` names the output of the embeddings.
+token). Of a pair of texts, `q=A k=B` is the block of the first text against the second. Where
+hidden states are selected, `Lemb` or `Lemb,0,3` names the output of the embeddings.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tui_attn.errors import ExitCode, InspectError
 
+_PAIRS_ONLY = "only the texts of a pair have these names"
 _AXES = {"l": "layers", "h": "heads", "q": "queries", "k": "keys"}
+SEGMENTS = ("A", "B")
+"""Names of the texts of a pair."""
 _HINT = "write for example L5H3 q=12 k=0:20"
 _PART = re.compile(
     r"\s*(?:(?P<axis>[LHlh])=?|(?P<position>[qkQK])\s*=)\s*"
-    r"(?P<range>\*|all|emb(?:,-?\d+)*|-?\d*:-?\d*|-?\d+(?:,-?\d+)*)(?=[\sLHlhqkQK]|$)"
+    r"(?P<range>\*|all|[ABab](?=\s|$)|emb(?:,-?\d+)*|-?\d*:-?\d*|-?\d+(?:,-?\d+)*)"
+    r"(?=[\sLHlhqkQK]|$)"
 )
 
 
@@ -27,12 +33,13 @@ class Span:
 
     text: str = "*"
 
-    def resolve(self, count: int, what: str) -> list[int]:
+    def resolve(self, count: int, what: str, segments: Sequence[int] = ()) -> list[int]:
         """The numbers meant, in increasing order for a range and as written for a list.
 
         Args:
             count: How many there are.
             what: What is counted, for the error: "layer".
+            segments: The segment of each, where there are any.
 
         Raises:
             InspectError: A number does not exist, or the range is empty.
@@ -41,6 +48,14 @@ class Span:
             raise _no_such(what, "emb", count)
         if self.text in ("*", "all"):
             return list(range(count))
+        if self.text in SEGMENTS:
+            number = SEGMENTS.index(self.text)
+            found = [place for place, segment in enumerate(segments) if segment == number]
+            if not found or 1 not in segments:
+                raise InspectError(
+                    f"there is no {what} {self.text}: {_PAIRS_ONLY}", "add --pair", ExitCode.USAGE
+                )
+            return found
         if ":" in self.text:
             start, stop = (int(end) if end else None for end in self.text.split(":"))
             numbers = list(range(count))[start:stop]
@@ -119,7 +134,12 @@ def parse(text: str) -> Selection:
         axis = _AXES[(match["axis"] or match["position"]).lower()]
         if axis in found:
             raise InspectError(f"the selection names {axis} twice", _HINT, ExitCode.USAGE)
-        found[axis] = Span(match["range"])
+        span = Span(match["range"])
+        if span.text.upper() in SEGMENTS:
+            span = Span(span.text.upper())
+            if axis not in ("queries", "keys"):
+                raise InspectError(f"{axis} have no segments", _HINT, ExitCode.USAGE)
+        found[axis] = span
         end = match.end()
     return Selection(**found)
 

@@ -123,6 +123,14 @@ def test_json_names_the_command_that_makes_it_again(capsysbinary) -> None:
         (2, ["export", "--map", "attention", "--text-file", "latin1.txt"]),
         (2, ["m", "text"]),
         (5, ["export", "m", "  ", "--map", "attention"]),
+        (5, ["export", "--map", "attention", "--text-file", "empty.txt"]),
+        (5, ["export", "--map", "attention", "--text-file", "blank.txt"]),
+        (5, ["export", "--map", "attention", "--text-file", "/dev/zero"]),
+        (2, ["export", "--map", "attention", "--text-file", "."]),
+        (2, ["export", "--map", "attention", "--text-file", "a\0b"]),
+        (2, ["export", "--map", "attention", "--text-file", "latin1.txt/x"]),
+        (2, ["export", "--map", "attention", "--text-file", "utf16.txt"]),
+        (2, ["export", "--map", "attention", "--text-file", "half.txt"]),
         (6, ["export", "--map", "attention", "-o", "no/folder.csv"]),
         (6, ["export", "--map", "attention", "-o", "exists.csv"]),
     ],
@@ -132,6 +140,10 @@ def test_failures_are_one_sentence_and_a_code(
 ) -> None:
     (tmp_path / "latin1.txt").write_bytes("Zoë".encode("latin-1"))
     (tmp_path / "exists.csv").write_text("old")
+    (tmp_path / "empty.txt").write_bytes(b"")
+    (tmp_path / "blank.txt").write_bytes(b"\xef\xbb\xbf \r\n\t")
+    (tmp_path / "utf16.txt").write_bytes("a text without its mark".encode("utf-16-be"))
+    (tmp_path / "half.txt").write_bytes("Zoë".encode("utf-16")[:-1])
     monkeypatch.setenv("TERM", "dumb")
     found, out, err = run(capsysbinary, *arguments)
     assert (found, out) == (code, "")

@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -159,6 +160,28 @@ def test_nan_is_kept() -> None:
     assert rows(session, request)[0]["value"] == "nan"
     made = json.loads(exported(session, ExportRequest("attention", parse("q=0 k=0"), "json")))
     assert made["rows"][0][-1] is None
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("form", FORMATS)
+def test_infinities_are_named_in_every_format(form: str, sign: int) -> None:
+    session = FakeSession(1, 1)
+    window = session.window
+
+    def with_infinity(*args, **kwargs):
+        made = window(*args, **kwargs)
+        made.values[0, 0] = sign * math.inf
+        return made
+
+    session.window = with_infinity
+    data = exported(session, ExportRequest("effective", parse("q=0 k=0"), form))
+    if form == "npz":
+        assert np.load(io.BytesIO(data))["value"].tolist() == [sign * math.inf]
+    else:
+        found = re.search(
+            r"-?inf\b(?!-)", data.decode().split("<details")[0].replace("-inspect", "")
+        )
+        assert found is not None and found[0] == ("inf" if sign > 0 else "-inf")
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -311,7 +334,7 @@ def test_metadata_may_hold_what_json_has_no_word_for() -> None:
     session.provenance = lambda: {"checks": {"row sums": math.nan}, "shape": (1, math.inf)}
     made = json.loads(exported(session, ExportRequest("heads", format="json")))
     assert made["metadata"]["checks"] == {"row sums": None}
-    assert made["metadata"]["shape"] == [1, None]
+    assert made["metadata"]["shape"] == [1, "inf"]
 
 
 def test_pictures_tell_nan_from_what_a_query_cannot_see() -> None:
@@ -471,3 +494,23 @@ def test_the_command_names_a_decoder_text_that_was_given_and_no_other() -> None:
     assert "--decoder-text" not in command_line(session, request)
     session.analyse("the cat", decoder_text="-le chat")
     assert "'--decoder-text=-le chat' --stack cross" in command_line(session, request)
+
+
+def test_a_pair_of_texts_has_segments_and_blocks() -> None:
+    session = FakeSession(1, 1)
+    session.analyse("the cat sat", pair="a mat")
+    of = [0, 0, 0, 1, 1]
+    tokens = [replace(t, segment=s) for t, s in zip(session.run.tokens, of, strict=True)]
+    session.run = replace(session.run, tokens=tuple(tokens))
+    found = rows(session, ExportRequest("attention", parse("q=A k=B")))
+    assert {(row["query"], row["key"]) for row in found} == {
+        (query, key) for query in "012" for key in "34"
+    }
+    made = json.loads(exported(session, ExportRequest("attention", parse("q=B k=A"), "json")))
+    assert made["metadata"]["segments"] == {"A": [0, 3], "B": [3, 5]}
+    assert made["metadata"]["selection"] == "q=B k=A"
+    assert len(made["rows"]) == 6
+    made = json.loads(exported(session, ExportRequest("identity", parse("L0 q=B"), "json")))
+    assert {row[1] for row in made["rows"]} == {3}  # the last one is special
+    with pytest.raises(InspectError, match="--pair"):
+        exported(FakeSession(1, 1), ExportRequest("attention", parse("q=A")))

@@ -310,6 +310,17 @@ def byte_level_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=backend)
 
 
+def byte_fallback_tokenizer() -> PreTrainedTokenizerFast:
+    """Letters, and bytes for what is none of them, as Llama's vocabulary has them."""
+    names = [f"<0x{byte:02X}>" for byte in range(256)] + ["▁", *"abcdefgh日"]
+    backend = Tokenizer(
+        models.BPE({name: i for i, name in enumerate(names)}, [], byte_fallback=True)
+    )
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
+    return PreTrainedTokenizerFast(tokenizer_object=backend)
+
+
 def word_tokenizer(words: str) -> PreTrainedTokenizerFast:
     """One token a word, with [CLS] and [SEP] around the text and segments for a pair."""
     names = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *dict.fromkeys(words.split())]

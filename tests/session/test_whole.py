@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui_attn.answers import FloatArray
+from tui_attn.answers import BoolArray, FloatArray
 from tui_attn.errors import Cancelled
 from tui_attn.maps import sampling
 from tui_attn.progress import Job
@@ -22,9 +22,10 @@ def _map(length: int) -> tuple[whole.Window, FloatArray, list[tuple[int, int]]]:
     values[np.triu_indices(length, 1)] = np.nan
     asked: list[tuple[int, int]] = []
 
-    def window(rows: tuple[int, int]) -> FloatArray:
+    def window(rows: tuple[int, int]) -> tuple[FloatArray, BoolArray]:
         asked.append(rows)
-        return values[slice(*rows)].copy()
+        part = values[slice(*rows)].copy()
+        return part, np.tril(np.ones_like(values, dtype=bool))[slice(*rows)]
 
     return window, values, asked
 
@@ -42,6 +43,27 @@ def test_a_thorough_picture_holds_the_largest_magnitude_of_every_part() -> None:
                 assert found.values[row, column] == seen[np.abs(seen).argmax()]
             else:
                 assert np.isnan(found.values[row, column])
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_one_cell_that_is_no_number_is_never_lost_and_never_spans_the_colours(odd: float) -> None:
+    window, values, _ = _map(50)
+    values[30, 11] = odd
+    finite = values[np.isfinite(values)]
+    found = whole.picture(window, 50, (5, 5), thorough=True, job=Job())
+    assert found.visible[3, 1]
+    np.testing.assert_equal(found.values[3, 1], odd)
+    assert np.isfinite(found.values[found.visible]).sum() == found.visible.sum() - 1
+    span = whole.span(window, 50, [], Job())
+    assert (span.low, span.high) == (finite.min(), finite.max())
+
+
+def test_a_map_without_a_number_has_a_span_all_the_same() -> None:
+    window, values, _ = _map(20)
+    values[:] = np.nan
+    span = whole.span(window, 20, [], Job())
+    assert (span.low, span.high) == (0.0, 0.0)
+    assert np.isnan(whole.picture(window, 20, (4, 4), thorough=True, job=Job()).values).all()
 
 
 def test_blocks_of_a_long_row_of_the_picture_pool_to_the_same(

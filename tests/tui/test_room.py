@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.widgets import TextArea
 
 from tests.fakes import FakeSession
 from tests.tui.conftest import TEXT, Start, main, settle
@@ -103,3 +104,48 @@ async def test_a_model_whose_first_text_does_not_fit_is_not_loaded_twice() -> No
         await pilot.press("o", "enter")  # who opens a model again gets it read again
         await settle(pilot)
         assert len(loads) == 2
+
+
+async def test_a_text_that_the_model_does_not_take_is_cut_by_one_key(start: Start) -> None:
+    session = FakeSession()
+    async with start(session) as pilot:
+        session.limit = 10
+        await pilot.press("t", "!", "enter")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, Menu)
+        told = text_of(pilot.app.screen)
+        assert "the text has 20 tokens and the model takes 10." in told
+        assert "cut it to 10 tokens" in told and "the last 10 are left out" in told
+        assert session.run.text == TEXT
+        await pilot.press("1")
+        await settle(pilot)
+        assert len(session.run.tokens) == 10
+        assert "10 tokens of 20" in str(main(pilot).query_one("#status").render())
+
+
+async def test_a_text_that_is_too_long_can_be_edited_instead(start: Start) -> None:
+    session = FakeSession()
+    async with start(session) as pilot:
+        session.limit = 10
+        await pilot.press("t", "!", "enter")
+        await settle(pilot)
+        await pilot.press("2")
+        await settle(pilot)
+        field = pilot.app.screen.query_one(TextArea)
+        assert field.text == f"{TEXT}!"
+        field.text = "the cat"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert session.run.text == "the cat"
+
+
+async def test_the_first_text_may_be_too_long() -> None:
+    session = FakeSession()
+    session.limit = 10
+    app = InspectApp(ModelRequest(), TEXT, Settings(colour="256"), lambda request, job: session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, Menu)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert main(pilot).grid.length == 10

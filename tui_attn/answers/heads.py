@@ -20,6 +20,7 @@ class Window:
 
     `values` is float64 (rows, columns), NaN where the query cannot see the key; `visible` has the
     same shape. `rows` and `columns` are half-open (start, stop) positions, of tokens or words.
+    `blind` are the positions among `rows` of queries that see no key at all.
     """
 
     map: str
@@ -29,6 +30,7 @@ class Window:
     columns: tuple[int, int]
     values: FloatArray
     visible: BoolArray
+    blind: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Extent:
-    """Least and largest visible value of a head's map; what the colour scale spans.
+    """Least and largest visible value of a head's map that is finite; what the colours span.
 
     `sampled_rows` is the number of queries looked at, None if it was all of them.
     """
@@ -62,11 +64,12 @@ class Extent:
 class Overview:
     """A whole map pooled to fit the screen.
 
-    `values` is float64, NaN where nothing is visible; `sampled_rows` is the number of queries
-    looked at, None if it was all of them.
+    `values` is float64, NaN where nothing is visible; `visible` has the same shape: a NaN there is
+    a fault. `sampled_rows` is the number of queries looked at, None if it was all of them.
     """
 
     values: FloatArray
+    visible: BoolArray
     sampled_rows: int | None = None
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tui_attn.answers.memory import Keep
+from tui_attn.errors import ExitCode, InspectError
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """The names that accelerate has for ways to spread a model."""
@@ -80,6 +81,15 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """What a token has of a character that several tokens share: part 1 … of."""
+
+    character: str
+    part: int
+    of: int
+
+
+@dataclass(frozen=True)
 class Token:
     """One token of the input, at `position`."""
 
@@ -93,6 +103,11 @@ class Token:
     word: int
     """Number of the word it belongs to; a special token is a word of its own."""
     segment: int = 0
+    joined: str | None = None
+    """What it adds to the readable text: a character of several tokens stands at the first of them.
+    None: its own text."""
+    pieces: tuple[Piece, ...] = ()
+    """The characters that it has only a part of."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +136,8 @@ class Run:
     cut_to: int | None = None
     """Number of tokens after that."""
     nan_count: int = 0
+    inf_count: int = 0
+    """Among the outputs of heads and the hidden states, like NaN."""
     keep: Keep = "device"
     """Where the layers stay."""
     looked_at: tuple[Token, ...] | None = None
@@ -134,3 +151,16 @@ class Run:
     def key_tokens(self) -> tuple[Token, ...]:
         """The tokens that are looked at: the columns."""
         return self.tokens if self.looked_at is None else self.looked_at
+
+
+class TooLong(InspectError):
+    """A text of more tokens than the model takes; it can be cut."""
+
+    def __init__(self, tokens: int, limit: int) -> None:
+        super().__init__(
+            f"the text has {tokens:,} tokens and the model takes {limit:,}",
+            f"shorten it, or cut it with --max-tokens {limit}",
+            ExitCode.INPUT,
+        )
+        self.tokens = tokens
+        self.limit = limit

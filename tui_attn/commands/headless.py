@@ -143,8 +143,10 @@ def _open(headless: Headless, job: Job) -> Inspector:
     for check in run.checks:
         if not check.ok:
             say(f"check failed: {check.name}, {check.error:.1e} {check.note}".rstrip() + ".")
-    if run.nan_count:
-        say(f"the model made {run.nan_count} NaN; they are kept in the export.")
+    made = [(run.nan_count, "NaN"), (run.inf_count, "infinities")]
+    if any(count for count, _ in made):
+        named = " and ".join(f"{count:,} {name}" for count, name in made if count)
+        say(f"the model made {named}, which are kept in the export{_remedy(session)}.")
     return session
 
 
@@ -152,6 +154,11 @@ _DECODER_READS: dict[DecoderSource, str] = {
     "greedy": "what the model itself writes, the likeliest token at every step",
     "copied": "the text itself, since the model cannot write",
 }
+
+
+def _remedy(session: Inspector) -> str:
+    half = session.model.dtype == "float16"
+    return "; float16 ends at 65,504, try --dtype bfloat16 or float32" if half else ""
 
 
 def _analyse(session: Inspector, headless: Headless, text: str, job: Job) -> Run:

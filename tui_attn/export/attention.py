@@ -181,7 +181,10 @@ def _figure(
     )
     return Figure(
         caption,
-        [labels[0][query] for query in picked.queries],
+        [
+            f"∅ {labels[0][query]}" if query in window.blind else labels[0][query]
+            for query in picked.queries
+        ],
         [labels[1][key] for key in picked.keys],
         window.values[rows, columns],
         window.visible[rows, columns],

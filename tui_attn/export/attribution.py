@@ -106,7 +106,7 @@ def _figure(session: Inspector, request: ExportRequest, found: list[Mixing]) -> 
     lines = [_lines(str(request.summary), mixing) for mixing in found]
     values = np.array([list(line.values()) for line in lines]).T
     spec, model = get(request.map), session.model
-    known = values[~np.isnan(values)]
+    known = values[np.isfinite(values)]
     return Figure(
         f"{spec.title}: {request.summary} · {request.attribution} · "
         f"{visible(model.name)}, {model.device} {model.dtype}",

@@ -97,7 +97,8 @@ def _pick(session: Inspector, request: ExportRequest) -> _Picked:
             layers.columns_of(session.identity.layers, request.selection.layers),
             list(range(len(counted))),
         )
-    wanted = request.selection.queries.resolve(session.length(), "query")
+    segments = [token.segment for token in session.run.tokens]
+    wanted = request.selection.queries.resolve(session.length(), "query", segments)
     rows = [counted.index(token) for token in wanted if token in counted]
     if not rows:
         raise InspectError(

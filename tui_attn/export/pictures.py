@@ -14,7 +14,7 @@ from tui_attn.errors import ExitCode, InspectError
 from tui_attn.export import plain_json
 from tui_attn.render.cells import width
 from tui_attn.render.palette import COLOUR_MAPS
-from tui_attn.render.scale import NO_LEVEL, Scale
+from tui_attn.render.scale import BROKEN, Scale
 
 _MOST_CELLS = 1 << 18
 """Cells of one figure; a browser chokes on more."""
@@ -78,14 +78,14 @@ def _paint(figure: Figure) -> Iterator[list[tuple[str, str, str]]]:
     ramp = COLOUR_MAPS[0].ramp(figure.scale.signed)
     backgrounds = [_css(colour) for colour in ramp.colours]
     inks = [_css(colour) for colour in ramp.inks]
-    levels = figure.scale.levels(figure.values, len(ramp))
+    levels = figure.scale.levels(figure.values, len(ramp), figure.visible)
     texts = figure.texts or [[f"{value:.2f}" for value in row] for row in figure.values]
     for row, row_levels, row_visible in zip(texts, levels, figure.visible, strict=True):
         cells: list[tuple[str, str, str]] = []
         for text, level, seen in zip(row, row_levels, row_visible, strict=True):
             if not seen:
                 cells.append(("none", "none", ""))
-            elif level == NO_LEVEL:
+            elif level == BROKEN:
                 cells.append(_NAN)
             else:
                 cells.append((backgrounds[level], inks[level], text))

@@ -7,15 +7,15 @@ import math
 
 
 def dumps(value: object, *, indent: int | None = None) -> str:
-    r"""JSON text; strings read back as they were, what is not a number as null.
+    r"""JSON text; strings read back as they were, NaN is null, infinities are `"inf"`, `"-inf"`.
 
     The text that was analysed is part of the metadata as it is, so a control, bidirectional or
     zero-width character in it becomes `\u…` here instead of reaching a terminal.
     """
     try:
         text = _dumps(value, indent)
-    except ValueError:  # JSON has no NaN
-        text = _dumps(_finite(value), indent)
+    except ValueError:  # JSON has no word for them
+        text = _dumps(_spelled(value), indent)
     if text.isprintable():
         return text
     return "".join(
@@ -30,9 +30,11 @@ def _dumps(value: object, indent: int | None) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str, indent=indent)
 
 
-def _finite(value: object) -> object:
+def _spelled(value: object) -> object:
     if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
+        return {name: _spelled(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [_spelled(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value

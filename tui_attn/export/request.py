@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from tui_attn.answers import Inspector, ModelInfo, Variant
+from tui_attn.answers import Inspector, ModelInfo, Run, Variant
 from tui_attn.answers.attribution import ESTIMATED, AttributionChoices
 from tui_attn.answers.identity import DEFAULTS, IdentityChoices
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.files import is_stream
 from tui_attn.maps import MapSpec, get
 from tui_attn.maps.sampling import STATISTICS, sampled_rows
-from tui_attn.selection import EVERYTHING, Selection, Span
+from tui_attn.selection import EVERYTHING, SEGMENTS, Selection, Span
 
 TABLES = ("csv", "tsv", "json", "npz", "md", "tex")
 PICTURES = ("html", "svg")
@@ -120,13 +120,17 @@ def pick(session: Inspector, selection: Selection, *, attention: bool = True) ->
     Raises:
         InspectError: It names what is not there (exit code 2).
     """
+    looking, looked_at = (
+        [token.segment for token in tokens]
+        for tokens in (session.run.tokens, session.run.key_tokens)
+    )
     return Picked(
         attention_layers(session.model, selection.layers)
         if attention
         else selection.layers.resolve(session.model.layers, "layer"),
         selection.heads.resolve(session.model.heads, "head"),
-        selection.queries.resolve(session.length(), "query"),
-        selection.keys.resolve(session.length(axis="key"), "key"),
+        selection.queries.resolve(session.length(), "query", looking),
+        selection.keys.resolve(session.length(axis="key"), "key", looked_at),
     )
 
 
@@ -249,8 +253,23 @@ def metadata(session: Inspector, request: ExportRequest) -> dict[str, object]:
         "variant": request.variant if spec.has_variants else None,
         **_choices(session, request),
         "selection": str(request.selection) or "everything",
+        **_spans(session.run),
         "command": command_line(session, request),
         **session.provenance(),
+    }
+
+
+def _spans(run: Run) -> dict[str, object]:
+    """Where the texts of a pair stand, as half-open ranges of positions."""
+    if run.pair is None:
+        return {}
+    of = [token.segment for token in run.tokens]
+    return {
+        "segments": {
+            name: [of.index(number), len(of) - of[::-1].index(number)]
+            for number, name in enumerate(SEGMENTS)
+            if number in of
+        }
     }
 
 

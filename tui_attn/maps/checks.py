@@ -17,10 +17,11 @@ _ROWS = 16
 
 @dataclass(frozen=True)
 class Found:
-    """What was checked, and the number of NaN among heads' outputs and hidden states."""
+    """What was checked, and the NaN and infinities among heads' outputs and hidden states."""
 
     checks: tuple[Check, ...]
     nan_count: int
+    inf_count: int
 
 
 def of_run(trace: Trace, deficient: dict[int, tuple[int, ...]], causal: bool, job: Job) -> Found:
@@ -34,7 +35,7 @@ def of_run(trace: Trace, deficient: dict[int, tuple[int, ...]], causal: bool, jo
 
     Returns:
         Row sums (at most one where sinks take a part), causality (decoders only), A V against the
-        kernel's own output, the rank of the output projections, and the count of NaN.
+        kernel's own output, the rank of the output projections, and what is no number.
 
     Raises:
         Cancelled: The job was cancelled.
@@ -42,12 +43,20 @@ def of_run(trace: Trace, deficient: dict[int, tuple[int, ...]], causal: bool, jo
     limit = 1e-4 if trace.exact_outputs else 5e-2
     row_sums, future, outputs = 0.0, 0.0, 0.0
     missing: list[float] = []
+    blind_rows = 0
     nan_count = sum(int(hidden.isnan().sum()) for hidden in trace.hidden)
+    inf_count = sum(int(hidden.isinf().sum()) for hidden in trace.hidden)
     for number, layer in enumerate(trace.layers.values()):
         job.report("checking the numbers", number, len(trace.layers))
         nan_count += int(layer.o.isnan().sum())
+        inf_count += int(layer.o.isinf().sum())
         scale = float(layer.o.abs().max()) or 1.0
+        blind = layer.visibility.blind((0, layer.length))
+        blind_rows = max(blind_rows, int(blind.sum()))
         rows = _spread(layer)
+        rows = rows[~blind[rows]]
+        if not len(rows):
+            continue
         keys = torch.arange(layer.keys, device=rows.device)
         for head in range(layer.heads):
             raw = softmax.attention_rows(layer, head, rows)
@@ -57,17 +66,18 @@ def of_run(trace: Trace, deficient: dict[int, tuple[int, ...]], causal: bool, jo
             else:
                 row_sums = _worst(row_sums, excess.max())
                 missing += [-float(excess.max()), -float(excess.min())]
-            future = _worst(future, (raw * (keys > rows[:, None])).max())
+            future = _worst(future, (raw.nan_to_num() * (keys > rows[:, None])).max())
             actual = raw @ layer.v[layer.kv_head(head)].double()
             outputs = _worst(outputs, (actual - layer.o[head, rows].double()).abs().max() / scale)
-    found = [_check("row sums", row_sums, 1e-6, _sinks(missing))]
+    notes = filter(None, (_sinks(missing), _blind(blind_rows)))
+    found = [_check("row sums", row_sums, 1e-6, ", ".join(notes))]
     if causal:
         found.append(_check("causal", future, 0.0))
     found.append(_check("A V = o", outputs, limit))
     flat = sum(len(heads) for heads in deficient.values())
     note = f"{flat} heads with a larger null space than shown" if flat else ""
     found.append(Check("W_O rank", flat == 0, float(flat), 0.0, note))
-    return Found(tuple(found), nan_count)
+    return Found(tuple(found), nan_count, inf_count)
 
 
 def _spread(layer: LayerTrace) -> torch.Tensor:
@@ -83,6 +93,10 @@ def _worst(so_far: float, error: torch.Tensor) -> float:
 
 def _sinks(missing: list[float]) -> str:
     return f"sinks take {min(missing):.2f} to {max(missing):.2f} of a row" if missing else ""
+
+
+def _blind(rows: int) -> str:
+    return f"{rows} queries see no key" if rows else ""
 
 
 def _check(name: str, error: float, limit: float, note: str = "") -> Check:

@@ -75,6 +75,8 @@ class SharedFactor:
 def _pseudo_inverse(values: torch.Tensor, tolerance: float) -> tuple[int, torch.Tensor]:
     """Rank of the values (s, w), and the pseudo-inverse (w, w) of their Gram matrix."""
     width = values.shape[1]
+    if not len(values):
+        return 0, values.new_zeros(width, width)
     if len(values) >= width and _CONDITION * tolerance**2 < 1:
         gram = values.T @ values
         triangle, failed = torch.linalg.cholesky_ex(gram)

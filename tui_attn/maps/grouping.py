@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tui_attn.answers import FloatArray
+from tui_attn.answers import BoolArray, FloatArray
 
 
 def word_edges(words: list[int]) -> list[int]:
@@ -60,30 +60,52 @@ def by_words(
     return pooled(cells.masked_fill(~visible, 0.0)) / row_sizes[:, None], seen
 
 
-def largest_magnitude(values: FloatArray, column_edges: NDArray[np.int64]) -> FloatArray:
-    """Pool rows into one, and columns between edges: the value of largest magnitude, NaN if none.
+def all_of_words(marked: torch.Tensor, edges: Sequence[int], rows: tuple[int, int]) -> torch.Tensor:
+    """Which words have nothing but marked tokens: (words,) bool, from the tokens of `rows`."""
+    sizes = _sizes(edges, rows).to(marked.device)
+    return torch.segment_reduce(marked.double(), "sum", lengths=sizes) == sizes
+
+
+def largest_magnitude(
+    values: FloatArray, visible: BoolArray, column_edges: NDArray[np.int64]
+) -> tuple[FloatArray, BoolArray]:
+    """Pool rows into one, and columns between edges: see `largest_row`.
 
     Args:
-        values: (rows, columns), NaN where invisible.
+        values: (rows, columns).
+        visible: The same shape; other cells do not count.
         column_edges: Increasing positions, first 0 and last the number of columns.
 
     Returns:
-        (len(column_edges) - 1,) values.
+        (len(column_edges) - 1,) values, and where anything is visible.
     """
-    magnitude = np.where(np.isnan(values), -1.0, np.abs(values))
-    tallest = magnitude.argmax(axis=0)
-    row = np.take_along_axis(values, tallest[None], axis=0)[0]
-    pooled = np.empty(len(column_edges) - 1)
-    for cell, (start, stop) in enumerate(pairwise(column_edges)):
-        part = row[start:stop]
-        pooled[cell] = part[np.where(np.isnan(part), -1.0, np.abs(part)).argmax()]
-    return pooled
+    row, seen = largest_row(values, visible)
+    heights = _magnitudes(row, seen)
+    picks = np.array(
+        [start + heights[start:stop].argmax() for start, stop in pairwise(column_edges)]
+    )
+    return row[picks], seen[picks]
 
 
-def larger(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Of each pair the value of larger magnitude; NaN only where both are."""
-    taken = np.isnan(one) | (np.abs(other) > np.abs(one))
-    return np.where(taken, other, one)
+def largest_row(values: FloatArray, visible: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """Of each column the visible value of largest magnitude; one NaN among them is never lost.
+
+    Args:
+        values: (rows, columns).
+        visible: The same shape.
+
+    Returns:
+        (columns,) values, and where anything is visible.
+    """
+    tallest = _magnitudes(values, visible).argmax(axis=0)[None]
+    seen: BoolArray = np.logical_or.reduce(visible, axis=0)
+    return np.take_along_axis(values, tallest, axis=0)[0], seen
+
+
+def _magnitudes(values: FloatArray, visible: BoolArray) -> FloatArray:
+    """What is compared: NaN stands above infinities, everything visible above the rest."""
+    found = np.nan_to_num(np.abs(values), nan=np.inf, posinf=np.finfo(np.float64).max)
+    return np.where(visible, found, -1.0)
 
 
 def _sizes(edges: Sequence[int], span: tuple[int, int]) -> torch.Tensor:

@@ -61,10 +61,10 @@ def summarise(
         effective = effective_rows(trace, layer, head, rows, everything, variant)
         moments.add(raw, effective, visible)
         count = visible.sum(-1)
-        entropies.append(torch.special.entr(raw).sum(-1) / count.double().log())
+        entropies.append((torch.special.entr(raw).sum(-1) / count.double().log())[count > 0])
         first_seen = visible[:, 0]
         firsts.append(raw[first_seen, 0])
-        sums.append(effective.sum(-1))
+        sums.append(effective.sum(-1)[keys > 0])
         expected = raw @ made.values
         errors.append((effective @ made.values - expected).abs().max() / expected.abs().max())
         ranks.append(factors.ranks(rows))
@@ -72,7 +72,7 @@ def summarise(
         seen.append(count)
         _pool_into(thumbnail, raw.masked_fill(~visible, -torch.inf).cpu(), rows, length)
     entropy = torch.cat(entropies)
-    row_sums = torch.cat(sums)
+    row_sums = torch.cat(sums) if moments.cells else torch.full((1,), torch.nan)
     null_dimensions = torch.cat(nulls)
     widest = int(null_dimensions.argmax()) if bool(null_dimensions.any()) else -1
     return HeadSummary(
@@ -120,10 +120,12 @@ class _Moments:
 
     @property
     def negative_share(self) -> float:
-        return self.negative / self.cells
+        return self.negative / self.cells if self.cells else math.nan
 
     @property
     def correlation(self) -> float:
+        if not self.cells:
+            return math.nan
         covariance = self.raw_effective - self.raw * self.effective / self.cells
         raw = self.raw_raw - self.raw**2 / self.cells
         effective = self.effective_effective - self.effective**2 / self.cells

@@ -47,7 +47,8 @@ def _normalisers(trace: Trace, layer: LayerTrace, head: int, rows: tuple[int, in
         if layer.sinks is not None:
             logits = scores.with_sink(logits, layer.sinks[head])
         found = logits.logsumexp(-1)
-        kept[missing] = found.where(found != torch.inf, torch.nan)
+        found = found.where(found != torch.inf, torch.nan)
+        kept[missing] = found.masked_fill(layer.visibility.blind(missing), 0.0)
     return kept[slice(*rows)]
 
 
@@ -68,6 +69,7 @@ def attention_rows(
     first, stop = _seen(layer, positions)
     sinks = None if layer.sinks is None else layer.sinks[head]
     found = scores.weights(_logits(layer, head, positions, (first, stop)), sinks)
+    found = scores.without_blind(found, layer.visibility.blind(positions))
     return torch.nn.functional.pad(found, (first, layer.k.shape[1] - stop))
 
 

@@ -147,6 +147,8 @@ def deficient_heads(model: nn.Module, site: Site, heads: int, width: int) -> tup
         return ()
     slices = projection.detach().cpu().double().reshape(-1, heads, width).transpose(0, 1)
     gram = slices.transpose(1, 2) @ slices  # (H, d_v, d_v): its eigenvalues are squares
+    known = gram.isfinite().all(-1).all(-1)
+    gram = gram.where(known[:, None, None], torch.eye(width, dtype=gram.dtype))  # not a number
     bound = (torch.finfo(torch.float32).eps * max(slices.shape[1:])) ** 2
     squares = torch.linalg.eigvalsh(gram)
     ranks = (squares > bound * squares[:, -1:]).sum(-1)

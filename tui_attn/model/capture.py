@@ -9,6 +9,8 @@ Families that do not use the interface are read by hooks instead.
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,7 +23,7 @@ import torch
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
+from transformers.masking_utils import eager_mask, sdpa_mask
 
 from tui_attn.answers import STACKS, Stack
 from tui_attn.answers.memory import Keep
@@ -38,6 +40,8 @@ from tui_attn.progress import Job
 IMPLEMENTATION = "attn_inspect_record"
 WITH_MASKS = "attn_inspect_record_masks"
 """For models that add their position bias to the mask (Falcon with ALiBi), which needs a tensor."""
+WIDE = "attn_inspect_eager_float32"
+"""Eager attention for the self-check where that of half precision overflows."""
 _SELF_CHECK_TOKENS = 16
 _SELF_CHECK_WRITTEN = 11
 """Tokens of an encoder-decoder's decoder: other than those of its encoder, so that lengths tell
@@ -122,6 +126,27 @@ def _record_attention(
     return output, None
 
 
+def _wide_attention(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **kwargs: Any,  # noqa: ANN401 - whatever a family hands to its kernel
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The family's own formula, its logits in float32."""
+    formula = sys.modules[type(module).__module__].eager_attention_forward
+    wide = (tensor.float() for tensor in (query, key, value))
+    output, weights = formula(module, *wide, attention_mask, **kwargs)
+    return output.to(query.dtype), weights
+
+
+def _wide_mask(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    return eager_mask(*args, **{**kwargs, "dtype": torch.float32})
+
+
+AttentionInterface.register(WIDE, _wide_attention)
+AttentionMaskInterface.register(WIDE, _wide_mask)
 AttentionInterface.register(IMPLEMENTATION, _record_attention)
 AttentionMaskInterface.register(IMPLEMENTATION, rule_mask)
 AttentionInterface.register(WITH_MASKS, _record_attention)
@@ -364,19 +389,22 @@ def verify_stacks(
                 model.set_attn_implementation(_name_for(model))
             with _recording(model) as recorder:
                 actual = _output(model(**inputs, use_cache=False))
+            if bool((actual.isfinite() > expected.isfinite()).any()):
+                with implementation(model, WIDE):
+                    expected = _output(model(**inputs, use_cache=False))
     except InspectError:
         raise
     except (ValueError, KeyError, NotImplementedError, AttributeError, TypeError) as error:
         raise _unsupported(model, "does not run with recorded attention") from error
     if not recorder.calls:
         raise _unsupported(model, "does not use transformers' attention interface")
-    scale = float(expected.abs().max())
-    difference = float((expected - actual).abs().max())
+    scale = float(expected.nan_to_num(0.0, 0.0, 0.0).abs().max())
+    difference = _apart(expected, actual)
     limit = 1e-4 if expected.dtype == torch.float32 else 0.1
     if expected.dtype == torch.float64:
         limit = 1e-6  # some families take their softmax in float32 all the same
     if not difference <= limit * max(scale, 1.0):
-        raise _unsupported(model, f"gives other outputs under capture (off by {difference:.1e})")
+        raise _differs(model, "gives other outputs under capture", difference)
     if hooked.readers(model):
         _must_explain(model, recorder.calls, max(limit, 1e-4))
     return {
@@ -419,6 +447,22 @@ def _by_stack(model: Any, calls: list[Call]) -> dict[Stack | None, list[Call]]: 
     return found
 
 
+def _apart(expected: torch.Tensor, actual: torch.Tensor) -> float:
+    """The largest difference; what is no number in both does not count, in one it is NaN."""
+    neither = ~(expected.isfinite() | actual.isfinite())
+    return float((expected - actual).masked_fill(neither, 0.0).abs().max())
+
+
+def _differs(model: Any, reason: str, difference: float) -> InspectError:  # noqa: ANN401
+    if model.dtype == torch.float16 and not math.isfinite(difference):
+        return InspectError(
+            "the model's attention overflows in float16, which ends at 65,504",
+            "use --dtype bfloat16 or float32",
+            ExitCode.UNSUPPORTED,
+        )
+    return _unsupported(model, f"{reason} (off by {difference:.1e})")
+
+
 def kernel(model: Any, call: Call) -> str:  # noqa: ANN401
     """What makes the outputs that are recorded, for people to read.
 
@@ -451,11 +495,9 @@ def _must_explain(model: Any, calls: list[Call], limit: float) -> None:  # noqa:
             call.visibility,
             bias=call.bias,
         )
-        difference = float((read - call.o[0]).abs().max())
-        if not difference <= limit * max(float(call.o.abs().max()), 1.0):
-            raise _unsupported(
-                model, f"has another attention than is known (off by {difference:.1e})"
-            )
+        difference, o = _apart(read, call.o[0]), call.o.nan_to_num(0.0, 0.0, 0.0)
+        if not difference <= limit * max(float(o.abs().max()), 1.0):
+            raise _differs(model, "has another attention than is known", difference)
 
 
 @contextmanager

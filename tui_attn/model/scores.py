@@ -61,6 +61,11 @@ def weights(found: torch.Tensor, sinks: torch.Tensor | None = None) -> torch.Ten
     return with_sink(found, sinks).softmax(-1)[..., :-1]
 
 
+def without_blind(found: torch.Tensor, blind: torch.Tensor) -> torch.Tensor:
+    """Attention (..., r, c) where queries that see no key (r,) have zeros, not 0 / 0."""
+    return found.masked_fill(blind[:, None], 0.0) if bool(blind.any()) else found
+
+
 def with_sink(found: torch.Tensor, sinks: torch.Tensor) -> torch.Tensor:
     """Logits (..., r, c) and those of the sinks (...) behind them: (..., r, c + 1)."""
     sink = sinks.to(found)[..., None, None].expand(*found.shape[:-1], 1)
@@ -116,6 +121,7 @@ def attend(
             bias=added,
         )
         found = weights(before, None if sinks is None else sinks.reshape(grouped))
+        found = without_blind(found, visibility.blind(positions))
         read[:, rows] = (found @ value[:, None, keys].to(kind)).flatten(0, 1).to(read.dtype)
         start = rows.stop
     return read
@@ -125,4 +131,4 @@ def _rows(visibility: Visibility, start: int, heads: int) -> int:
     """How many rows from `start` on go together."""
     block = slice(start, start + _BLOCK)
     keys = int(visibility.stop[block].max()) - int(visibility.first[block].min())
-    return max(1, min(_BLOCK, _CELLS // (heads * keys)))
+    return max(1, min(_BLOCK, _CELLS // (heads * max(keys, 1))))

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import groupby
+from typing import Any, TypeVar
 
-from tui_attn.answers import Token
+from tui_attn.answers import Piece, Token
+from tui_attn.answers.runs import TooLong
 from tui_attn.errors import ExitCode, InspectError
 
+_LOOSE = re.compile("[\udc80-\udcff]+")
+"""Bytes that are part of no character, as `surrogateescape` decodes them."""
 _BYTE_NAME = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "·"
+T = TypeVar("T")
 _READABLE = str.maketrans({" ": _SPACE, "\n": "⏎", "\t": "⇥"})
 
 
@@ -54,37 +60,39 @@ def encode(
         model_limit: The longest input that the model takes.
 
     Raises:
-        InspectError: The text is empty or too long (exit code 5).
+        TooLong: It has more tokens than the model takes (exit code 5).
+        InspectError: It is empty, or cannot be cut that short (5).
     """
-    if not text.strip() or (pair is not None and not pair.strip()):
-        raise InspectError(
-            "the text is empty", "give a text with at least one word", ExitCode.INPUT
-        )
-    encoding = _call(tokenizer, text, pair)
-    full_length = len(encoding["input_ids"])
+    for one, what in ((text, "the text"), (pair, "the second text")):
+        if one is not None and not one.strip():
+            raise InspectError(
+                f"{what} is empty", "give a text with at least one word", ExitCode.INPUT
+            )
+    made = _call(tokenizer, text, pair)
+    full_length = len(made.ids)
     if max_tokens is not None and full_length > max_tokens:
-        encoding = _call(tokenizer, text, pair, truncation=True, max_length=max_tokens)
-    ids = [int(token_id) for token_id in encoding["input_ids"]]
-    if model_limit is not None and len(ids) > model_limit:
-        raise InspectError(
-            f"the text has {len(ids)} tokens and the model takes {model_limit}",
-            f"shorten it, or cut it with --max-tokens {model_limit}",
-            ExitCode.INPUT,
-        )
+        made = _call(tokenizer, text, pair, max_tokens)
+        if len(made.ids) > max_tokens:  # tokenizers cut nothing then
+            raise InspectError(
+                f"the text cannot be cut to {max_tokens} tokens",
+                "give more --max-tokens: special tokens take some",
+                ExitCode.INPUT,
+            )
+    if model_limit is not None and len(made.ids) > model_limit:
+        raise TooLong(len(made.ids), model_limit)
     special = set(tokenizer.all_special_ids)
-    if all(token_id in special for token_id in ids):
+    if all(token_id in special for token_id in made.ids):
         raise InspectError(
-            "the text has no token that this model can read",
-            "give a text with at least one word",
+            "the text has only special tokens",
+            "give a text with at least one word, or more --max-tokens",
             ExitCode.INPUT,
         )
-    segments = [int(segment) for segment in encoding.get("token_type_ids") or [0] * len(ids)]
     return Encoded(
-        ids,
-        segments,
-        _name(tokenizer, encoding, ids, segments),
-        full_length if full_length != len(ids) else None,
-        "token_type_ids" in encoding,
+        made.ids,
+        made.segments,
+        _name(tokenizer, made),
+        full_length if full_length != len(made.ids) else None,
+        made.takes_segments,
     )
 
 
@@ -98,11 +106,13 @@ def target_ids(tokenizer: Any, text: str) -> list[int]:  # noqa: ANN401
         raise InspectError(
             "the decoder's text is empty", "give one with at least one word", ExitCode.INPUT
         )
-    return [int(token_id) for token_id in tokenizer(text_target=_clean(text))["input_ids"]]
+    encoding = tokenizer(text_target=_clean(text), padding=False)
+    return [int(token_id) for token_id in encoding["input_ids"]]
 
 
-def _call(tokenizer: Any, text: str, pair: str | None, **options: object) -> Any:  # noqa: ANN401
-    return tokenizer(_clean(text), None if pair is None else _clean(pair), **options)
+def named(tokenizer: Any, ids: list[int]) -> tuple[Token, ...]:  # noqa: ANN401
+    """Tokens of ids that no text was read for; words go by the marks of the vocabulary."""
+    return _name(tokenizer, _Made(ids, [0] * len(ids), False, None, None))
 
 
 def _clean(text: str) -> str:
@@ -110,25 +120,54 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def named(tokenizer: Any, ids: list[int]) -> tuple[Token, ...]:  # noqa: ANN401
-    """Tokens of ids that no text was read for; words go by the marks of the vocabulary."""
-    return _name(tokenizer, None, ids, [0] * len(ids))
+@dataclass(frozen=True)
+class _Made:
+    """What a tokenizer made, without its padding; words and sequences where it counts them."""
+
+    ids: list[int]
+    segments: list[int]
+    takes_segments: bool
+    words: list[int | None] | None
+    sequences: list[int | None] | None
 
 
-def _name(
-    tokenizer: Any,  # noqa: ANN401
-    encoding: Any,  # noqa: ANN401
-    ids: list[int],
-    segments: list[int],
-) -> tuple[Token, ...]:
+def _call(tokenizer: Any, text: str, pair: str | None, most: int | None = None) -> _Made:  # noqa: ANN401
+    second = None if pair is None else _clean(pair)
+    cut = {} if most is None else {"truncation": True, "max_length": most}
+    encoding = tokenizer(_clean(text), second, padding=False, **cut)
+    ids = encoding["input_ids"]
+    # Some tokenizers pad whatever they are told: a text alone needs none.
+    there = [place for place, seen in enumerate(encoding.get("attention_mask") or ids) if seen]
+
+    def kept(values: Sequence[T]) -> list[T]:
+        return [values[place] for place in there]
+
+    words: list[int | None] | None = None
+    sequences: list[int | None] | None = None
+    with suppress(ValueError):  # slow tokenizers number no words
+        words, sequences = kept(encoding.word_ids()), kept(encoding.sequence_ids())
+    segments = encoding.get("token_type_ids")
+    return _Made(
+        [int(token_id) for token_id in kept(ids)],
+        [int(segment) for segment in kept(segments or [0] * len(ids))],
+        "token_type_ids" in encoding,
+        words,
+        sequences,
+    )
+
+
+def _name(tokenizer: Any, made: _Made) -> tuple[Token, ...]:  # noqa: ANN401
+    ids = made.ids
     raw_names = [
         f"⟨id {token_id}⟩" if name is None else str(name)  # embeddings beyond the vocabulary
         for token_id, name in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True)
     ]
     special = set(tokenizer.all_special_ids)
     byte_level = _is_byte_level(tokenizer)
-    starts = _marked_starts(raw_names) if encoding is None else _word_starts(encoding, raw_names)
-    words = _words(starts, [token_id in special for token_id in ids])
+    is_special = [token_id in special for token_id in ids]
+    words = _words(made, raw_names, is_special)
+    joined, pieces = _characters(raw_names, is_special, byte_level)
+    segments = _named_segments(made)
     return tuple(
         Token(
             position=position,
@@ -138,6 +177,8 @@ def _name(
             special=token_id in special,
             word=words[position],
             segment=segments[position],
+            joined=joined[position],
+            pieces=pieces[position],
         )
         for position, (token_id, raw) in enumerate(zip(ids, raw_names, strict=True))
     )
@@ -159,22 +200,69 @@ def readable(raw: str, *, byte_level: bool) -> str:
     `Ġthe` and `▁the` become `·the`, a newline `⏎`, bytes that are only part of a character
     `⟨f0 9f⟩`; names of word pieces (`##ing`) stay.
     """
+    return _shown(_bytes_of(raw, byte_level))
+
+
+def _bytes_of(raw: str, byte_level: bool) -> bytes:
+    """What a vocabulary name stands for, in UTF-8."""
     if byte_level:
         table = _byte_alphabet()
         if all(character in table for character in raw):
-            return _from_bytes(bytes(table[character] for character in raw))
-        return raw.translate(_READABLE)
-    byte = _BYTE_NAME.fullmatch(raw)
-    if byte:
-        return _from_bytes(bytes([int(byte[1], 16)]))
-    return raw.replace("▁", _SPACE).translate(_READABLE)
+            return bytes(table[character] for character in raw)
+    else:
+        byte = _BYTE_NAME.fullmatch(raw)
+        if byte:
+            return bytes([int(byte[1], 16)])
+        raw = raw.replace("▁", " ")
+    return raw.encode("utf-8", "replace")
 
 
-def _from_bytes(value: bytes) -> str:
-    try:
-        return value.decode("utf-8").translate(_READABLE)
-    except UnicodeDecodeError:
-        return f"⟨{value.hex(' ')}⟩"
+def _shown(value: bytes) -> str:
+    """Bytes as people read them; those that make no character as numbers."""
+    return _LOOSE.sub(
+        lambda loose: f"⟨{loose[0].encode('utf-8', 'surrogateescape').hex(' ')}⟩",
+        value.decode("utf-8", "surrogateescape").translate(_READABLE),
+    )
+
+
+def _named_segments(made: _Made) -> list[int]:
+    """The text of a pair that each token belongs to, also where the model is not told.
+
+    A special token belongs where the tokenizer counts it, or to the text before it.
+    """
+    if made.sequences is None or any(made.segments):
+        return made.segments
+    found: list[int] = []
+    for sequence in made.sequences:
+        found.append(sequence if sequence is not None else found[-1] if found else 0)
+    return found
+
+
+def _characters(
+    raw_names: list[str], special: list[bool], byte_level: bool
+) -> tuple[list[str | None], list[tuple[Piece, ...]]]:
+    """What each token adds to the text, and of which characters it has only a part."""
+    joined: list[str | None] = [None] * len(raw_names)
+    pieces: list[tuple[Piece, ...]] = [()] * len(raw_names)
+    for is_special, run in groupby(range(len(raw_names)), key=special.__getitem__):
+        if is_special:
+            continue
+        spelled = [(place, _bytes_of(raw_names[place], byte_level)) for place in run]
+        owners = [place for place, value in spelled for _ in value]
+        added: dict[int, list[bytes]] = {place: [] for place, _ in spelled}
+        start = 0
+        whole = b"".join(value for _, value in spelled)
+        for character in whole.decode("utf-8", "surrogateescape"):
+            value = character.encode("utf-8", "surrogateescape")
+            added[owners[start]].append(value)
+            sharing = list(dict.fromkeys(owners[start : start + len(value)]))
+            for part, place in enumerate(sharing, 1):
+                if len(sharing) > 1:
+                    pieces[place] += (Piece(character, part, len(sharing)),)
+            start += len(value)
+        for place, values in added.items():
+            joined[place] = _shown(b"".join(values))
+    return joined, pieces
 
 
 @lru_cache(maxsize=1)
@@ -199,32 +287,20 @@ def _is_byte_level(tokenizer: Any) -> bool:  # noqa: ANN401
     return any(kind.get("type") == "ByteLevel" for kind in kinds)
 
 
-def _word_starts(encoding: Any, raw_names: list[str]) -> list[bool]:  # noqa: ANN401
-    """Which tokens begin a word."""
-    try:
-        given: list[int | None] = encoding.word_ids()
-        starts = [
-            word is None or position == 0 or word != given[position - 1]
-            for position, word in enumerate(given)
-        ]
-        sequence_ids = encoding.sequence_ids()
-        for position in range(1, len(starts)):
-            starts[position] |= sequence_ids[position] != sequence_ids[position - 1]
-    except ValueError:  # slow tokenizers number no words
-        return _marked_starts(raw_names)
-    return starts
-
-
-def _marked_starts(raw_names: list[str]) -> list[bool]:
-    """Which tokens begin a word, by the marks of the vocabulary."""
-    marked = any(name.startswith(("▁", "Ġ")) for name in raw_names)
-    return [
-        name.startswith(("▁", "Ġ")) if marked else not name.startswith("##") for name in raw_names
-    ]
-
-
-def _words(starts: list[bool], special: list[bool]) -> list[int]:
+def _words(made: _Made, raw_names: list[str], special: list[bool]) -> list[int]:
     """A number for each token's word, counting from 0 in order of appearance."""
+    if made.words is not None and made.sequences is not None:
+        pairs = list(zip(made.words, made.sequences, strict=True))
+        starts = [
+            pair[0] is None or position == 0 or pair != pairs[position - 1]
+            for position, pair in enumerate(pairs)
+        ]
+    else:  # go by the marks of the vocabulary
+        marked = any(name.startswith(("▁", "Ġ")) for name in raw_names)
+        starts = [
+            name.startswith(("▁", "Ġ")) if marked else not name.startswith("##")
+            for name in raw_names
+        ]
     word = -1
     numbers = []
     for position, start in enumerate(starts):

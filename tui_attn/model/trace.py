@@ -17,7 +17,8 @@ T = TypeVar("T")
 class Visibility:
     """Which keys each query may look at: the interval `first[i] … stop[i]-1` for query i.
 
-    Full, causal and sliding-window attention are all intervals, so no s x s mask is ever kept.
+    Full, causal and sliding-window attention are all intervals, so no s x s mask is ever kept. A
+    query that sees no key has an empty one.
 
     Attributes:
         first: (s,) int64, first visible key of each query.
@@ -51,10 +52,9 @@ class Visibility:
         mask = mask.bool()
         count = mask.sum(-1)
         first = mask.to(torch.uint8).argmax(-1)
-        last = mask.shape[-1] - 1 - mask.flip(-1).to(torch.uint8).argmax(-1)
-        if bool((count != last - first + 1).any()):
-            return None
-        return cls(first, last + 1)
+        stop = mask.shape[-1] - mask.flip(-1).to(torch.uint8).argmax(-1)
+        stop = torch.where(count > 0, stop, first)
+        return None if bool((count != stop - first).any()) else cls(first, stop)
 
     @property
     def shared(self) -> bool:
@@ -67,6 +67,11 @@ class Visibility:
         return bool(
             (self.stop <= torch.arange(1, len(self.stop) + 1, device=self.stop.device)).all()
         )
+
+    def blind(self, rows: tuple[int, int] | torch.Tensor) -> torch.Tensor:
+        """Which of the queries, a half-open range or positions, see no key at all: (r,) bool."""
+        index = slice(*rows) if isinstance(rows, tuple) else rows
+        return self.stop[index] <= self.first[index]
 
     def mask(self, rows: tuple[int, int] | torch.Tensor, columns: tuple[int, int]) -> torch.Tensor:
         """Whether queries see keys.

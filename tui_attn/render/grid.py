@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import Literal
 
 from rich.segment import Segment
 from rich.style import Style
 
-from tui_attn.answers import FloatArray
-from tui_attn.render.palette import COLOUR_MAPS, ColourMap, indexed, shade
-from tui_attn.render.scale import NO_LEVEL, Scale
+from tui_attn.answers import BoolArray, FloatArray
+from tui_attn.render.palette import BROKEN_CELL, COLOUR_MAPS, ColourMap, indexed, shade
+from tui_attn.render.scale import BROKEN, NO_LEVEL, Scale
 
 Zoom = Literal["numbers", "blocks", "half", "fit"]
 ZOOMS: tuple[Zoom, ...] = ("fit", "half", "blocks", "numbers")
@@ -53,9 +54,11 @@ class Look:
 
 
 def number(value: float) -> str:
-    """A value in four cells with two digits: ` .03`, `-.12`, `1.00`; NaN stays NaN."""
+    """A value in four cells with two digits: ` .03`, `-.12`, `1.00`; NaN and infinities by name."""
     if value != value:
         return " NaN"
+    if abs(value) == inf:
+        return "-inf" if value < 0 else " inf"
     if abs(value) >= 99.5:
         return "-big" if value < 0 else " big"
     if abs(value) >= 9.95:
@@ -67,25 +70,32 @@ def number(value: float) -> str:
 
 
 def line(
-    values: FloatArray, scale: Scale, zoom: Zoom, look: Look, cursor: int | None = None
+    values: FloatArray,
+    scale: Scale,
+    zoom: Zoom,
+    look: Look,
+    cursor: int | None = None,
+    visible: BoolArray | None = None,
 ) -> list[Segment]:
     """The cells of one line of the grid.
 
     Args:
-        values: (columns,), or (2, columns) where a line holds two rows; NaN is blank.
+        values: (columns,), or (2, columns) where a line holds two rows.
         scale: What the colours span.
         zoom: The size of a cell.
         look: How cells are drawn.
         cursor: Column of the cursor if it is in this line; for two rows, in the upper one when
             >= 0, or in the lower one encoded as -1 - column.
+        visible: The shape of the values: where NaN is said; elsewhere, or if None, it is blank.
     """
     if values.ndim == 2:
-        return _half_blocks(values, scale, look, cursor)
-    texts = _texts(values, scale, zoom, look)
+        return _half_blocks(values, scale, look, cursor, visible)
+    texts = _texts(values, scale, zoom, look, visible)
     if look.colour:
         ramp = look.colours.ramp(scale.signed)
-        levels = scale.levels(values, len(ramp))
-        styles = [PLAIN if level == NO_LEVEL else ramp.styles[level] for level in levels]
+        odd = {NO_LEVEL: PLAIN, BROKEN: BROKEN_CELL}
+        levels = scale.levels(values, len(ramp), visible).tolist()
+        styles = [odd[level] if level in odd else ramp.styles[level] for level in levels]
     else:
         styles = [PLAIN] * len(texts)
     if cursor is not None:
@@ -104,31 +114,38 @@ def merge(texts: Sequence[str], styles: Sequence[Style]) -> list[Segment]:
     return segments
 
 
-def _texts(values: FloatArray, scale: Scale, zoom: Zoom, look: Look) -> list[str]:
+def _texts(
+    values: FloatArray, scale: Scale, zoom: Zoom, look: Look, visible: BoolArray | None
+) -> list[str]:
     width = CELL_WIDTH[zoom]
-    blank = " " * width
     if zoom == "numbers":
-        return [blank if value != value else number(value) for value in values.tolist()]
-    if look.colour:
-        return [blank] * len(values)
-    positions = scale.positions(values).tolist()
-    if width == 1:
-        return [" " if place != place else _one_glyph(place, look) for place in positions]
-    return [
-        blank if place != place else ("-" if place < 0 else " ") + shade(place, ascii=look.ascii)
-        for place in positions
-    ]
+        texts = [" " * width if value != value else number(value) for value in values.tolist()]
+    elif look.colour:
+        texts = [" " * width] * len(values)
+    else:
+        texts = [_glyphs(place, width, look) for place in scale.positions(values).tolist()]
+    if visible is not None:
+        for column in (visible & (values != values)).nonzero()[0].tolist():
+            texts[column] = " NaN" if zoom == "numbers" else "?".rjust(width)
+    return texts
 
 
-def _one_glyph(place: float, look: Look) -> str:
+def _glyphs(place: float, width: int, look: Look) -> str:
+    """A position on the scale without colour, in one or two cells; NaN is blank."""
+    if place != place:
+        return " " * width
+    if width > 1:
+        return ("-" if place < 0 else " ") + shade(place, ascii=look.ascii)
     if place < 0:  # a glyph of its own, since there is no room for a sign
         return _NEGATIVE_SHADES[min(int(-place * 5), 4)]
     return shade(place, ascii=look.ascii)
 
 
-def _half_blocks(values: FloatArray, scale: Scale, look: Look, cursor: int | None) -> list[Segment]:
+def _half_blocks(
+    values: FloatArray, scale: Scale, look: Look, cursor: int | None, visible: BoolArray | None
+) -> list[Segment]:
     ramp = look.colours.ramp(scale.signed)
-    upper, lower = scale.levels(values, len(ramp)).tolist()
+    upper, lower = scale.levels(values, len(ramp), visible).tolist()
     styles = [ramp.pair(top, bottom) for top, bottom in zip(upper, lower, strict=True)]
     texts = ["▀"] * len(styles)
     for column, (top, bottom) in enumerate(zip(upper, lower, strict=True)):

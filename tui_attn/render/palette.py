@@ -13,7 +13,7 @@ from rich.color import Color, ColorType
 from rich.color_triplet import ColorTriplet
 from rich.style import Style
 
-from tui_attn.render.scale import NO_LEVEL
+from tui_attn.render.scale import BROKEN, NO_LEVEL
 
 _MAGMA = (16, 17, 18, 54, 90, 126, 161, 167, 209, 216, 222, 229)
 _VIRIDIS = (53, 55, 57, 60, 30, 67, 36, 108, 41, 114, 184, 227)
@@ -99,20 +99,26 @@ class Ramp:
         ]
 
     def pair(self, upper: int, lower: int) -> Style:
-        """The style of `▀` with one level above another; NO_LEVEL shows the background."""
+        """The style of `▀` with one level above another; NO_LEVEL shows the background.
+
+        BROKEN is the grey of `BROKEN_CELL`.
+        """
         return self._pairs[upper, lower]
 
     @cached_property
     def _pairs(self) -> dict[tuple[int, int], Style]:
-        levels = [*range(len(self)), NO_LEVEL]
-        paints = {
-            level: None if level == NO_LEVEL else indexed(self.indices[level]) for level in levels
-        }
+        levels = [*range(len(self)), BROKEN, NO_LEVEL]
+        paints: dict[int, Color | None] = {BROKEN: BROKEN_CELL.bgcolor, NO_LEVEL: None}
+        paints |= {level: indexed(index) for level, index in enumerate(self.indices)}
         return {
             (upper, lower): Style(color=paints[upper], bgcolor=paints[lower])
             for upper in levels
             for lower in levels
         }
+
+
+BROKEN_CELL = Style(color=indexed(_BLACK), bgcolor=indexed(244))
+"""A cell that is there and is no number: a grey that no ramp has."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def cosine_scale(window: IdentityWindow) -> Scale:
     """What the colours of similarities span: signed where some are negative."""
     import numpy as np
 
-    known = window.cosine[~np.isnan(window.cosine)]
+    known = window.cosine[np.isfinite(window.cosine)]
     low = float(known.min()) if known.size else 0.0
     return Scale(low, 1.0, signed=low < 0, root=False)
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tui_attn.answers import FloatArray
+from tui_attn.answers import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 NO_LEVEL = 255
-"""The level of NaN: nothing to show."""
+"""The level of a cell that has nothing to show."""
+BROKEN = 254
+"""The level of a cell that is there and is NaN."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,19 @@ class Scale:
         import numpy as np
 
         reach = max(abs(self.low), abs(self.high)) if self.signed else self.high
-        share = values / reach if reach > 0 else np.zeros_like(values)
+        share = values / (reach if reach > 0 else 1.0)
         spread: FloatArray = np.sign(share) * np.sqrt(np.abs(share)) if self.root else share
         return spread.clip(-1.0 if self.signed else 0.0, 1.0)
 
-    def levels(self, values: FloatArray, steps: int) -> NDArray[np.uint8]:
-        """Levels 0 … steps-1 (the middle one is zero when signed), NO_LEVEL for NaN.
+    def levels(
+        self, values: FloatArray, steps: int, visible: BoolArray | None = None
+    ) -> NDArray[np.uint8]:
+        """Levels 0 … steps-1 (the middle one is zero when signed); infinities have the outermost.
 
         Args:
             values: Any shape.
             steps: Number of levels; odd when signed.
+            visible: The same shape: where NaN is BROKEN; elsewhere, or if None, it is NO_LEVEL.
         """
         import numpy as np
 
@@ -61,15 +66,17 @@ class Scale:
             levels = half + np.rint(positions * half)
         else:
             levels = np.minimum(np.floor(positions * steps), steps - 1)
-        return np.where(np.isnan(values), NO_LEVEL, np.nan_to_num(levels)).astype(np.uint8)
+        nan = NO_LEVEL if visible is None else np.where(visible, BROKEN, NO_LEVEL)
+        return np.where(np.isnan(values), nan, np.nan_to_num(levels)).astype(np.uint8)
 
     def covering(self, values: FloatArray) -> Scale:
-        """The scale that spans these values too; NaN does not count."""
+        """The scale that spans these values too; NaN and infinities do not count."""
         import numpy as np
 
-        if np.isnan(values).all():
+        finite = values[np.isfinite(values)]
+        if not finite.size:
             return self
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        low, high = float(finite.min()), float(finite.max())
         return replace(self, low=min(self.low, low), high=max(self.high, high))
 
     def legend(self) -> str:

@@ -13,6 +13,7 @@ import torch
 from tui_attn import maps
 from tui_attn.answers import (
     Axis,
+    BoolArray,
     Cell,
     Extent,
     FloatArray,
@@ -221,6 +222,7 @@ class Session:
                     own,
                     checks=found.checks,
                     nan_count=found.nan_count,
+                    inf_count=found.inf_count,
                     seconds=time.perf_counter() - started,
                 )
                 current[stack] = (own, made)
@@ -265,15 +267,19 @@ class Session:
                 cells = self._function(map_name)(
                     trace, layer, head, token_rows, token_columns, variant
                 )
-                visible = trace.layers[layer].visibility.mask(token_rows, token_columns)
+                visibility = trace.layers[layer].visibility
+                visible = visibility.mask(token_rows, token_columns)
+                blind = visibility.blind(token_rows)
             else:
                 shares = self.attribution.shares(layer, attribution)
                 cells = shares[slice(*token_rows), slice(*token_columns)]
                 visible = self._reaches(token_rows, token_columns)
+                blind = visible.new_zeros(len(visible))
             if unit == "word":
                 cells, visible = grouping.by_words(
                     cells, visible, (row_edges, column_edges), rows, columns
                 )
+                blind = grouping.all_of_words(blind, row_edges, rows)
             return Window(
                 map_name,
                 layer,
@@ -282,6 +288,7 @@ class Session:
                 columns,
                 cells.masked_fill(~visible, torch.nan).cpu().numpy(),
                 visible.cpu().numpy(),
+                tuple((blind.nonzero().flatten() + rows[0]).tolist()),
             )
 
     def overview(
@@ -419,6 +426,7 @@ class Session:
             "truncated_from": run.truncated_from,
             **self._of_stack(),
             "nan_count": run.nan_count,
+            "inf_count": run.inf_count,
             "checks": {check.name: check.error for check in run.checks},
             "counting": "layers, heads and positions count from 0",
             "versions": {
@@ -513,8 +521,8 @@ class Session:
         """A map as a function of its rows."""
         columns = (0, self.length(unit, "key"))
 
-        def window(rows: tuple[int, int]) -> FloatArray:
-            return self.window(
+        def window(rows: tuple[int, int]) -> tuple[FloatArray, BoolArray]:
+            found = self.window(
                 map_name,
                 layer,
                 head,
@@ -523,7 +531,8 @@ class Session:
                 variant=variant,
                 unit=unit,
                 attribution=attribution,
-            ).values
+            )
+            return found.values, found.visible
 
         return window
 

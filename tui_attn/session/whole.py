@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from tui_attn.answers import Extent, FloatArray, Overview
+from tui_attn.answers import BoolArray, Extent, FloatArray, Overview
 from tui_attn.maps import grouping
 from tui_attn.maps.sampling import SPAN, row_blocks, sampled_rows
 from tui_attn.progress import Job
 
-Window = Callable[[tuple[int, int]], FloatArray]
-"""All columns of some rows (half-open): (rows, keys), NaN where invisible."""
+Window = Callable[[tuple[int, int]], tuple[FloatArray, BoolArray]]
+"""All columns of some rows (half-open): values and whether they are visible, (rows, keys) each."""
 
 _QUICK = 1 << 21
 """Cells that a quick picture of a map looks at."""
@@ -40,7 +40,7 @@ def picture(
     row_edges = np.arange(rows + 1) * length // rows
     column_edges = np.arange(columns + 1) * keys // columns
     sampled = 0
-    cells = np.full((rows, columns), np.nan)
+    cells, seen = np.full((rows, columns), np.nan), np.zeros((rows, columns), dtype=bool)
     for row in range(rows):
         job.report("pooling the map", row, rows)
         start, stop = int(row_edges[row]), int(row_edges[row + 1])
@@ -51,15 +51,16 @@ def picture(
         sampled += stop - start
         for block in _blocks(start, stop, keys):
             job.check()
-            pooled = grouping.largest_magnitude(window(block), column_edges)
-            cells[row] = grouping.larger(cells[row], pooled)
-    return Overview(cells, sampled if sampled < length else None)
+            pooled, there = grouping.largest_magnitude(*window(block), column_edges)
+            pair = np.stack([cells[row], pooled]), np.stack([seen[row], there])
+            cells[row], seen[row] = grouping.largest_row(*pair)
+    return Overview(cells, seen, sampled if sampled < length else None)
 
 
 def span(
     window: Window, size: tuple[int, int], left_out: tuple[list[int], list[int]], job: Job
 ) -> Extent:
-    """Least and largest value; of a long text, of sampled rows.
+    """Least and largest finite value; of a long text, of sampled rows.
 
     Args:
         window: The map.
@@ -73,11 +74,12 @@ def span(
     low, high = np.inf, -np.inf
     for rows in row_blocks(size[0], SPAN, size[1]):
         job.check()
-        values = window(rows)
-        values[:, left_out[1]] = np.nan
-        values[[row - rows[0] for row in left_out[0] if rows[0] <= row < rows[1]]] = np.nan
-        if not np.isnan(values).all():
-            low, high = min(low, np.nanmin(values)), max(high, np.nanmax(values))
+        values, visible = window(rows)
+        counted = visible & np.isfinite(values)
+        counted[:, left_out[1]] = False
+        counted[[row - rows[0] for row in left_out[0] if rows[0] <= row < rows[1]]] = False
+        if counted.any():
+            low, high = min(low, values[counted].min()), max(high, values[counted].max())
     if low > high:
         low = high = 0.0
     return Extent(float(low), float(high), sampled_rows(size[0], SPAN, size[1]))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Variant
 from tui_attn.answers.memory import Keep, MemoryPlan, TooLarge, size
+from tui_attn.answers.runs import TooLong
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.export import (
     FORMATS,
@@ -45,8 +46,10 @@ def goto(screen: MainScreen) -> None:
         if not wanted.layers.everything:
             layer = attention_layers(model, wanted.layers)[0]
         head = _first(wanted.heads, model.heads, "head", now.head)
-        query = _first(wanted.queries, grid.length, "query", grid.cursor[0])
-        key = _first(wanted.keys, grid.width, "key", grid.cursor[1])
+        query = _first(
+            wanted.queries, grid.length, "query", grid.cursor[0], screen.segments("query")
+        )
+        key = _first(wanted.keys, grid.width, "key", grid.cursor[1], screen.segments("key"))
         screen.go(layer, head)
         grid.move_to(query, key)
 
@@ -62,8 +65,9 @@ def _goto_layer(screen: MainScreen, wanted: Selection) -> None:
         column = 1 + _first(wanted.layers, layers, "layer", column - 1)
     screen.identity.grid.move_to(row, column)
     if not wanted.queries.everything:
-        count = len(_session(screen).run.tokens)
-        screen.identity.go_to_token(wanted.queries.resolve(count, "query")[0])
+        segments = [token.segment for token in _session(screen).run.tokens]
+        chosen = wanted.queries.resolve(len(segments), "query", segments)
+        screen.identity.go_to_token(chosen[0])
 
 
 def choices(screen: MainScreen) -> None:
@@ -87,8 +91,8 @@ def choices(screen: MainScreen) -> None:
     screen.app.push_screen(Choices("Effective and null attention", lines))
 
 
-def _first(span: Span, count: int, what: str, now: int) -> int:
-    return now if span.everything else span.resolve(count, what)[0]
+def _first(span: Span, count: int, what: str, now: int, segments: Sequence[int] = ()) -> int:
+    return now if span.everything else span.resolve(count, what, segments)[0]
 
 
 def find(screen: MainScreen) -> None:
@@ -130,13 +134,19 @@ def _find_from(screen: MainScreen, step: int) -> None:
         screen.grid.move_to(hit, key)
 
 
-def edit_text(screen: MainScreen) -> None:
-    """Edit the text and run it; a model that is open stays warm."""
+def edit_text(screen: MainScreen, text: str | None = None) -> None:
+    """Edit the text and run it; a model that is open stays warm.
+
+    Args:
+        screen: Where it is shown.
+        text: What there is to edit; None: the text on the screen.
+    """
 
     def submit(text: str) -> None:
         _run(screen, replace(screen.wanted, text=text))
 
-    text = screen.wanted.text if screen.session is None else screen.session.run.text
+    if text is None:
+        text = screen.wanted.text if screen.session is None else screen.session.run.text
     screen.app.push_screen(EditText("Text", text, submit))
 
 
@@ -307,6 +317,20 @@ def ask_for_room(screen: MainScreen, request: OpenRequest, error: TooLarge) -> N
     answers.append(
         Answer("try it all the same", _needs(plan, tried or "device"), take(keep=tried or "device"))
     )
+    screen.app.push_screen(Menu(f"{error.title}.", answers))
+
+
+def ask_to_cut(screen: MainScreen, request: OpenRequest, error: TooLong) -> None:
+    """Ask whether a text that the model does not take shall be cut."""
+
+    def cut() -> None:
+        screen.ask_open(replace(request, max_tokens=error.limit))
+
+    left_out = f"the last {error.tokens - error.limit:,} are left out"
+    answers = [
+        Answer(f"cut it to {error.limit:,} tokens", left_out, cut),
+        Answer("edit the text", "and run it again", lambda: edit_text(screen, request.text)),
+    ]
     screen.app.push_screen(Menu(f"{error.title}.", answers))
 
 

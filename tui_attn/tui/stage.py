@@ -149,8 +149,11 @@ class Stage(Horizontal):
         if window is not None and state.along == "query":
             values = dict(self.grid.row_values())
         elif window is not None and window.columns[0] <= key < window.columns[1]:
-            column = window.values[:, key - window.columns[0]].tolist()
-            values = {window.rows[0] + row: value for row, value in enumerate(column)}
+            column = key - window.columns[0]
+            values = {
+                window.rows[0] + int(row): float(window.values[row, column])
+                for row in window.visible[:, column].nonzero()[0]
+            }
         cursor = query if state.along == "query" else key
         self.reading.body.show(values, self.grid.scale, cursor)
 

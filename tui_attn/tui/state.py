@@ -88,6 +88,8 @@ def unit_labels(tokens: tuple[Token, ...], unit: Unit, mode: LabelMode) -> list[
     words: list[str] = []
     for position, token in enumerate(tokens):
         label = token_label(token, mode)
+        if mode == "readable" and token.joined is not None:
+            label = token.joined  # a word has whole characters
         if position and token.word == tokens[position - 1].word:
             glue = "+" if mode == "ids" else ""
             words[-1] += glue + (label.removeprefix("##") if mode == "readable" else label)

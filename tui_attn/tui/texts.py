@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from tui_attn.answers import Cell, Check, DecoderSource, HeadSummary, ModelInfo, Run
+from tui_attn.answers import Cell, Check, DecoderSource, HeadSummary, ModelInfo, Run, Token
 from tui_attn.answers.memory import Keep
 from tui_attn.progress import Progress
 from tui_attn.render import cells, grid
@@ -74,7 +74,8 @@ def _alarms(run: Run | None) -> list[str]:
         for check in run.checks
         if not check.ok
     ]
-    return [*failed, f"{run.nan_count} NaN"] if run.nan_count else failed
+    counted = [(run.nan_count, "NaN"), (run.inf_count, "inf")]
+    return [*(f"{count} {name}" for count, name in counted if count), *failed]
 
 
 def _passed(checks: Sequence[Check], model: ModelInfo, head_error: float | None) -> str:
@@ -90,22 +91,47 @@ def _short(check: Check) -> str:
     return f"{check.name} {check.error:.0e}" if check.error > 0 else f"{check.name} ok"
 
 
+def note(token: Token, segments: Sequence[str] = ()) -> str:
+    """What a label does not say: the character that it is a part of, its segment.
+
+    Args:
+        token: The token.
+        segments: Names of the segments, where there are several.
+    """
+    parts = [f"{one.part}/{one.of} of {cells.visible(one.character)}" for one in token.pieces]
+    return " ".join([*parts, *segments[token.segment : token.segment + 1]])
+
+
 def detail(
     labels: tuple[Sequence[str], Sequence[str]],
     cursor: tuple[int, int],
     cell: Cell | None,
     identifiable: str,
+    notes: tuple[str, str] = ("", ""),
 ) -> tuple[Text, Text]:
-    """The detail line: the cursor's cell in numbers; labels are those of queries and of keys."""
+    """The detail line: the cursor's cell in numbers.
+
+    Args:
+        labels: Of all queries and of all keys, tokens or words.
+        cursor: Query and key.
+        cell: The numbers, None while they are on their way.
+        identifiable: What is said about the query.
+        notes: What else is known of the query and the key.
+    """
     if not labels[0]:
         return Text(), Text()
     query, key = cursor
     left = Text(" query ", style=_QUIET)
     left.append(f"{query} {_trimmed(labels[0][query])}", style=_STRONG)
+    left.append(f" {notes[0]}" if notes[0] else "", style=_QUIET)
     left.append(" → key ", style=_QUIET)
     left.append(f"{key} {_trimmed(labels[1][key])}", style=_STRONG)
+    left.append(f" {notes[1]}" if notes[1] else "", style=_QUIET)
     if cell is None:
         return left, Text("… ")
+    if not cell.visible_keys:
+        left.append("   this query sees no key: its row is fully masked", style=_QUIET)
+        return left, Text()
     if not cell.visible:
         left.append("   not visible to this query", style=_QUIET)
         return left, Text(identifiable + " ", style=_QUIET)

@@ -348,9 +348,12 @@ class AttributionPart:
             labels = [self._name(label) for label in screen.token_labels]
             return told.own(self.body.rows, self.body.cursor, labels, self._names())
         if view == "compare":
-            label = self._name(screen.token_labels[self.body.cursor[0]])
-            return told.compared(self.comparison, self.body.cursor[0], label)
-        return told.cell(grid.cursor, dict(grid.row_values()), screen.labels, self._name)
+            token = self.body.cursor[0]
+            label = f"{self._name(screen.token_labels[token])} {screen.note(token, unit='token')}"
+            return told.compared(self.comparison, self.body.cursor[0], label.rstrip())
+        notes = screen.note(grid.cursor[0]), screen.note(grid.cursor[1])
+        row = dict(grid.row_values())
+        return told.cell(grid.cursor, row, screen.labels, self._name, notes)
 
     def copied(self) -> list[str]:
         """The cursor's row of a view by layers, as lines of text."""

@@ -18,6 +18,7 @@ def cell(
     row: Mapping[int, float],
     labels: Sequence[str],
     name: Callable[[str], str],
+    notes: tuple[str, str] = ("", ""),
 ) -> tuple[Text, Text]:
     """One query and key, and the query's main contributor.
 
@@ -26,13 +27,14 @@ def cell(
         row: What is here of the query's row.
         labels: Of all tokens or words.
         name: Trims a label.
+        notes: What else is known of the query and the key.
     """
     if not labels:
         return Text(), Text()
     query, key = cursor
     line = _line(
-        ("query", f"{query} {name(labels[query])}"),
-        ("← key", f"{key} {name(labels[key])}"),
+        ("query", f"{query} {name(labels[query])} {notes[0]}".rstrip()),
+        ("← key", f"{key} {name(labels[key])} {notes[1]}".rstrip()),
         ("share", f"{row[key]:.4f}" if key in row else "…"),
         ("own", f"{row[query]:.3f}" if query in row else "…"),
     )

@@ -198,8 +198,10 @@ class HeadsPart:
         """The detail line: one cell."""
         screen = self._screen
         told = texts.identifiability(self.cell, screen.size.width) if self.cell else ""
+        query, key = screen.grid.cursor
         labels = (screen.labels, screen.key_labels)
-        return texts.detail(labels, screen.grid.cursor, self.cell, told)
+        notes = screen.note(query), screen.note(key, "key")
+        return texts.detail(labels, screen.grid.cursor, self.cell, told, notes)
 
     def show_panes(self, layers: Pane, heads: Pane) -> None:
         """Layers and heads with the statistic that is chosen."""

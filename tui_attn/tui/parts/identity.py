@@ -279,6 +279,7 @@ class IdentityPart:
         if self.window is None or place is None:
             return Text(), Text()
         label = self._name(self._screen.token_labels[self.token])
+        label = f"{label} {self._screen.note(self.token, unit='token')}".rstrip()
         line = told.token(self.window, place, self.grid.cursor[1], label, self._name)
         return line, told.rate(self.rates.get(self.choices, ()), self._layer())
 

@@ -17,8 +17,9 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from tui_attn import places
-from tui_attn.answers import VARIANTS, Inspector, ModelRequest, Stack, Variant
+from tui_attn.answers import VARIANTS, Axis, Inspector, ModelRequest, Stack, Token, Unit, Variant
 from tui_attn.answers.memory import TooLarge
+from tui_attn.answers.runs import TooLong
 from tui_attn.config import Settings
 from tui_attn.errors import ExitCode, InspectError
 from tui_attn.maps import MAPS, get
@@ -27,6 +28,7 @@ from tui_attn.progress import Job
 from tui_attn.render.cells import visible
 from tui_attn.render.grid import Look
 from tui_attn.render.palette import COLOUR_MAPS
+from tui_attn.selection import SEGMENTS
 from tui_attn.tui import returning, texts
 from tui_attn.tui.jobs import Done, Lane, Progressed
 from tui_attn.tui.keys import bindings
@@ -161,6 +163,39 @@ class MainScreen(Screen[None]):
         tokens = self.session.run.tokens if self.session else ()
         return unit_labels(tokens, "token", self.state.labels)
 
+    def segments(self, axis: Axis) -> list[int]:
+        """The segment of each row of the grid, or of each column."""
+        tokens = self._tokens(axis)
+        if self.state.unit == "token":
+            return [token.segment for token in tokens]
+        return list({token.word: token.segment for token in reversed(tokens)}.values())[::-1]
+
+    def _tokens(self, axis: Axis) -> tuple[Token, ...]:
+        if self.session is None:
+            return ()
+        run = self.session.run
+        return run.tokens if axis == "query" else run.key_tokens
+
+    def note(self, position: int, axis: Axis = "query", unit: Unit | None = None) -> str:
+        """What the label of a token, or of the first token of a word, does not say.
+
+        Args:
+            position: Of a token or word.
+            axis: Whether it looks or is looked at.
+            unit: What is counted; None: as the grid does.
+        """
+        if self.session is None:
+            return ""
+        names = SEGMENTS if self.session.run.pair is not None else ()
+        tokens = self._tokens(axis)
+        if (unit or self.state.unit) == "token":
+            tokens = tokens[position : position + 1]
+        else:
+            tokens = tuple(
+                replace(one, pieces=()) for one in self._tokens(axis) if one.word == position
+            )
+        return texts.note(tokens[0], names) if tokens else ""
+
     @property
     def lanes(self) -> list[Lane[Any, Any]]:
         """Everything that may be running."""
@@ -286,6 +321,9 @@ class MainScreen(Screen[None]):
             self._not_opened()
             if isinstance(error, TooLarge):
                 self._dialogs.ask_for_room(self, request, error)
+                return
+            if isinstance(error, TooLong):
+                self._dialogs.ask_to_cut(self, request, error)
                 return
         elif isinstance(request, ExportRequested):
             self.show_detail()

@@ -10,7 +10,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from tui_attn.answers import FloatArray, Overview, Window
+from tui_attn.answers import BoolArray, FloatArray, Overview, Window
 from tui_attn.render import cells, grid
 from tui_attn.render.grid import CELL_WIDTH, Look, Zoom
 from tui_attn.render.scale import Scale
@@ -310,7 +310,10 @@ class AttentionGrid(Canvas, inherit_bindings=False):
         return cells.fit(text, self.label_width, ascii=self.look.ascii)
 
     def _row_label(self, row: int, here: bool) -> Segment:
-        label = cells.fit(self._rows[row], self.label_width - 1, ascii=self.look.ascii)
+        name = self._rows[row]
+        if self._is_blind(row):
+            name = f"{'-' if self.look.ascii else '∅'} {name}"
+        label = cells.fit(name, self.label_width - 1, ascii=self.look.ascii)
         return Segment(label + " ", self._label_style(here))
 
     def _body_line(self, line: int) -> list[Segment]:
@@ -321,33 +324,50 @@ class AttentionGrid(Canvas, inherit_bindings=False):
         query, key = self.cursor
         here = top <= query < top + rows_per_line
         _, (left, right) = self._seen()
-        values = self._values(range(top, top + rows_per_line), left, right)
+        found = self._values(range(top, top + rows_per_line), left, right)
         label = self._row_label(query if here else top, here)
-        if values is None:
+        if found is None:
             missing = self.get_component_rich_style("grid--missing")
             dots = "·".rjust(CELL_WIDTH[self.zoom]) if not self.look.ascii else "."
             return [label, Segment(dots.rjust(CELL_WIDTH[self.zoom]) * (right - left), missing)]
         cursor = key - left if here and left <= key < right else None
         if cursor is not None and rows_per_line == 2 and query > top:
             cursor = -1 - cursor
-        drawn = values[0] if rows_per_line == 1 else values
-        return [label, *grid.line(drawn, self.scale, self.zoom, self.look, cursor)]
+        values, visible = found
+        if rows_per_line == 1:
+            if self._is_blind(top):
+                return [label, *self._blind_line(right - left, cursor)]
+            values, visible = values[0], visible[0]
+        return [label, *grid.line(values, self.scale, self.zoom, self.look, cursor, visible)]
 
-    def _values(self, rows: range, left: int, right: int) -> FloatArray | None:
-        """(rows, columns) of the cells that are here; None where they are still on their way."""
+    def _is_blind(self, row: int) -> bool:
+        """Whether the query sees no key at all."""
+        return self.window is not None and row in self.window.blind
+
+    def _blind_line(self, columns: int, cursor: int | None) -> list[Segment]:
+        """A row without a number: dashes instead of zeros."""
+        dash = ("-" if self.look.ascii else "–").rjust(CELL_WIDTH[self.zoom])
+        styles = [self.get_component_rich_style("grid--missing")] * columns
+        if cursor is not None:
+            styles[cursor] = self.look.cursor
+        return grid.merge([dash] * columns, styles)
+
+    def _values(self, rows: range, left: int, right: int) -> tuple[FloatArray, BoolArray] | None:
+        """Cells and whether they are visible, (rows, columns); None while they are on their way."""
         have = self.window
         if have is None or left < have.columns[0] or right > have.columns[1]:
             return None
         values = grid.blank(len(rows), right - left)
+        visible = values == values
+        part = slice(left - have.columns[0], right - have.columns[0])
         for number, row in enumerate(rows):
             if row >= self.length:
                 continue
             if not have.rows[0] <= row < have.rows[1]:
                 return None
-            values[number] = have.values[row - have.rows[0]][
-                left - have.columns[0] : right - have.columns[0]
-            ]
-        return values
+            values[number] = have.values[row - have.rows[0], part]
+            visible[number] = have.visible[row - have.rows[0], part]
+        return values, visible
 
     def _overview_line(self, y: int) -> list[Segment]:
         if self.overview is None:
@@ -361,15 +381,18 @@ class AttentionGrid(Canvas, inherit_bindings=False):
         here = top <= cursor_row < top + rows_per_line
         first = self.cursor[0] if here else top * self.length // count
         values = grid.blank(rows_per_line, columns)
-        part = self.overview.values[top : top + rows_per_line]
-        values[: len(part)] = part
+        visible = values == values
+        part = slice(top, min(top + rows_per_line, count))
+        values[: part.stop - top] = self.overview.values[part]
+        visible[: part.stop - top] = self.overview.visible[part]
         cursor = self.cursor[1] * columns // self.width if here else None
         if cursor is not None and cursor_row > top:
             cursor = -1 - cursor
-        drawn = values[0] if rows_per_line == 1 else values
+        if rows_per_line == 1:
+            values, visible = values[0], visible[0]
         return [
             self._row_label(first, here),
-            *grid.line(drawn, self.scale, "fit", self.look, cursor),
+            *grid.line(values, self.scale, "fit", self.look, cursor, visible),
         ]
 
 

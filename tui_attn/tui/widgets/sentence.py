@@ -11,8 +11,8 @@ from textual.strip import Strip
 
 from tui_attn.render import cells
 from tui_attn.render.grid import PLAIN, Look
-from tui_attn.render.palette import shade
-from tui_attn.render.scale import NO_LEVEL, Scale
+from tui_attn.render.palette import BROKEN_CELL, shade
+from tui_attn.render.scale import BROKEN, NO_LEVEL, Scale
 from tui_attn.tui.widgets.canvas import Canvas
 
 
@@ -127,9 +127,13 @@ class Sentence(Canvas, inherit_bindings=False):
         ramp = self.look.colours.ramp(self._scale.signed)
         segments = []
         for token in self._lines[number]:
-            value = self._values.get(token - self._coloured_from, np.nan)
-            level = int(self._scale.levels(np.array([value]), len(ramp))[0])
-            style = PLAIN if level == NO_LEVEL or not self.look.colour else ramp.styles[level]
+            place = token - self._coloured_from
+            value = self._values.get(place, np.nan)
+            known = np.array([place in self._values])
+            level = int(self._scale.levels(np.array([value]), len(ramp), known)[0])
+            style = PLAIN
+            if self.look.colour and level != NO_LEVEL:
+                style = BROKEN_CELL if level == BROKEN else ramp.styles[level]
             text = self._labels[token]
             if not self.look.colour and value == value:  # value and sign without colour
                 mark = shade(
@@ -137,7 +141,7 @@ class Sentence(Canvas, inherit_bindings=False):
                 )
                 gap = "-" if value < 0 and mark != " " else mark
             else:
-                gap = " "
+                gap = "?" if level == BROKEN else " "
             if token == self.cursor:
                 style = self.look.cursor
             segments += [Segment(text, base + style), Segment(gap, base)]
