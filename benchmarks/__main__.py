@@ -13,6 +13,7 @@ PARTS = (
     "first_map",
     "effective",
     "windows",
+    "frames",
     "memory",
     "picture",
     "probes",
