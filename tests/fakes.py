@@ -273,7 +273,7 @@ class FakeSession:
             checks,
             0.01,
             pair,
-            full if len(names) < full else None,
+            *((full, len(names)) if len(names) < full else (None, None)),
             keep=keep or "device",
         )
         source = "greedy" if decoder_text is None else "given"

@@ -249,7 +249,7 @@ def test_matrices_do_what_the_blocks_do(family: str) -> None:
     assert pusher.linearised == (family not in BY_BLOCKS)
     together = pusher.push(positions, vectors)
     torch.testing.assert_close(together.squares, direct.squares, rtol=1e-5, atol=1e-9)
-    torch.testing.assert_close(together.sums, direct.sums, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(together.sums, direct.sums, rtol=1e-3, atol=5e-4)
 
 
 def test_h8_the_estimate_is_unbiased_and_converges() -> None:

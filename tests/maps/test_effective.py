@@ -238,7 +238,7 @@ def test_e16_decoders_never_leak_onto_future_keys() -> None:
     layer = toys.layer_trace(S, causal=True)
     a, a_eff = toys.attention(layer, 0), eff(toys.trace(layer))
     assert bool((a_eff.triu(1) == 0).all())
-    assert torch.equal(a_eff[:D_V], a[:D_V])
+    assert float((a_eff[:D_V] - a[:D_V]).abs().max()) < 1e-15
     assert float((a_eff[D_V] - a[D_V]).abs().max()) > 1e-3
     _, factor = nullspace.factor(toys.trace(layer), 0, 0, "output")
     expected = [max(row + 1 - D_V, 0) for row in range(S)]

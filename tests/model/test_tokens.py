@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -114,7 +115,10 @@ def test_padded_inputs_give_the_numbers_of_the_unpadded_text(family: str) -> Non
     for tokenizer in (WORDS, _Padding(tiny.word_tokenizer("the cat sat"), "left", 20)):
         encoded = tokens.encode(tokenizer, "the cat sat the")
         footprint = loading.Footprint.of(model, len(sites), call)
-        loaded = loading.LoadedModel(model, tokenizer, None, sites, {}, footprint)
+        info = SimpleNamespace(stack=None)
+        loaded = loading.LoadedModel(model, tokenizer, info, sites, {}, footprint)
+            model, tokenizer, SimpleNamespace(stack=None), sites, {}, footprint
+        )
         if family == "gpt2":
             encoded = replace(encoded, takes_segments=False)
         found.append(forward.trace_of(loaded, encoded, Job()))

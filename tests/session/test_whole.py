@@ -50,20 +50,20 @@ def test_one_cell_that_is_no_number_is_never_lost_and_never_spans_the_colours(od
     window, values, _ = _map(50)
     values[30, 11] = odd
     finite = values[np.isfinite(values)]
-    found = whole.picture(window, 50, (5, 5), thorough=True, job=Job())
+    found = whole.picture(window, (50, 50), (5, 5), thorough=True, job=Job())
     assert found.visible[3, 1]
     np.testing.assert_equal(found.values[3, 1], odd)
     assert np.isfinite(found.values[found.visible]).sum() == found.visible.sum() - 1
-    span = whole.span(window, 50, [], Job())
+    span = whole.span(window, (50, 50), ([], []), Job())
     assert (span.low, span.high) == (finite.min(), finite.max())
 
 
 def test_a_map_without_a_number_has_a_span_all_the_same() -> None:
     window, values, _ = _map(20)
     values[:] = np.nan
-    span = whole.span(window, 20, [], Job())
+    span = whole.span(window, (20, 20), ([], []), Job())
     assert (span.low, span.high) == (0.0, 0.0)
-    assert np.isnan(whole.picture(window, 20, (4, 4), thorough=True, job=Job()).values).all()
+    assert np.isnan(whole.picture(window, (20, 20), (4, 4), thorough=True, job=Job()).values).all()
 
 
 def test_blocks_of_a_long_row_of_the_picture_pool_to_the_same(

@@ -64,7 +64,7 @@ def summarise(
         entropies.append((torch.special.entr(raw).sum(-1) / count.double().log())[count > 0])
         first_seen = visible[:, 0]
         firsts.append(raw[first_seen, 0])
-        sums.append(effective.sum(-1)[keys > 0])
+        sums.append(effective.sum(-1)[count > 0])
         expected = raw @ made.values
         errors.append((effective @ made.values - expected).abs().max() / expected.abs().max())
         ranks.append(factors.ranks(rows))
