@@ -117,8 +117,6 @@ def test_padded_inputs_give_the_numbers_of_the_unpadded_text(family: str) -> Non
         footprint = loading.Footprint.of(model, len(sites), call)
         info = SimpleNamespace(stack=None)
         loaded = loading.LoadedModel(model, tokenizer, info, sites, {}, footprint)
-            model, tokenizer, SimpleNamespace(stack=None), sites, {}, footprint
-        )
         if family == "gpt2":
             encoded = replace(encoded, takes_segments=False)
         found.append(forward.trace_of(loaded, encoded, Job()))
